@@ -1,0 +1,101 @@
+# The habits of the project, one target each. `make help` lists them.
+# Every target sets up what it needs; nothing is installed outside $(VENV) and book/vendor.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+CHAPTERS ?=
+
+PY := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+READY := $(VENV)/.ready
+say = @printf '\n== %s\n'
+
+.PHONY: help
+help: ## list the targets
+	@printf 'make TARGET, where TARGET is one of\n\n'
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@printf '\nVariables: PYTHON=%s (3.11 or newer), VENV=%s, CHAPTERS="book/04-....ipynb ..." for refresh.\n' '$(PYTHON)' '$(VENV)'
+
+$(INSTALLED): requirements.lock
+	$(say) 'environment: $(VENV), with the versions of requirements.lock'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo 'make: Python 3.11 or newer is needed; name one with: make PYTHON=/path/to/python3 ...' >&2; exit 1; }
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet -r requirements.lock
+	@touch $@
+
+$(READY): $(INSTALLED) pyproject.toml
+	$(say) 'environment: the package itself, editable'
+	$(PY) -m pip install --quiet --no-deps -e .
+	$(PY) -m pip check
+	@touch $@
+
+.PHONY: book
+book: $(READY) ## verify every chapter and build the site in site/
+	$(say) 'page libraries'
+	$(PY) -m tools.vendor
+	$(say) 'chapters: run again what changed, compare every output'
+	$(PY) -m tools.verify
+	$(say) 'site'
+	$(PY) -m tools.site build
+
+.PHONY: serve
+serve: $(READY) ## show the site on this machine
+	@test -f site/index.html || $(MAKE) book
+	$(PY) -m tools.site serve
+
+.PHONY: test
+test: $(READY) ## everything that must hold: checks, chapters, site, tests of package, pages and checks
+	$(say) 'browser'
+	$(PY) -m tools.browser
+	@$(MAKE) --no-print-directory check book
+	$(say) 'chapters: the same outputs on one thread and without vector instructions'
+	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(PY) -m tools.verify --all --no-stamp
+	$(say) 'tests'
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 tests
+
+.PHONY: check
+check: $(READY) ## lint, formatting, types, normal form of the chapters
+	$(say) 'lint'
+	$(PY) -m ruff check
+	$(say) 'formatting'
+	$(PY) -m ruff format --check
+	$(say) 'types'
+	$(PY) -m mypy
+	$(say) 'normal form of the chapters'
+	$(PY) -m tools.notebooks check
+
+.PHONY: format
+format: $(READY) ## put code and chapters in their normal form
+	$(PY) -m ruff check --fix
+	$(PY) -m ruff format
+	$(PY) -m tools.notebooks normalise
+
+.PHONY: refresh
+refresh: $(READY) ## run chapters (CHAPTERS, or all) and store their outputs in normal form
+	$(PY) -m tools.notebooks refresh $(CHAPTERS)
+
+.PHONY: portable
+portable: $(READY) ## verify that the outputs hold on other settings: plain CPU kernels, one thread, two threads
+	$(say) 'without vector instructions'
+	ATEN_CPU_CAPABILITY=default $(PY) -m tools.verify --all --no-stamp
+	$(say) 'one thread'
+	OMP_NUM_THREADS=1 $(PY) -m tools.verify --all --no-stamp
+	$(say) 'two threads'
+	OMP_NUM_THREADS=2 $(PY) -m tools.verify --all --no-stamp
+
+.PHONY: lock
+lock: $(READY) ## write requirements.lock anew from the ranges of pyproject.toml (HOLD="torch==2.13.0", or --newest)
+	$(PY) -m tools.lock $(HOLD)
+
+.PHONY: clean
+clean: ## remove everything that these targets made
+	rm -rf .venv .verified site _build build dist *.egg-info book/vendor book/node_modules
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find tfmr tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,12 @@
+"""The Transformer, built from its parts, in the order of the book.
+
+Every module holds one idea and imports only from the modules before it::
+
+    errors → recurrent → attention → position → layers → encoder → decoder → model
+           → data → decode → train → probe → figures → widgets → __main__
+
+Axis names in the jaxtyping annotations are the same everywhere; the appendix *Notation*
+of the book defines them once.
+"""
+
+__version__ = "0.1.0"
