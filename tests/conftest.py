@@ -1,0 +1,84 @@
+"""Every test runs with the shapes of every signature checked: jaxtyping's hook, and beartype."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import jaxtyping
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+jaxtyping.install_import_hook("tfmr", "beartype.beartype")
+# The tensors of the tests are so small that a second thread costs ten times what it saves.
+torch.set_num_threads(1)
+
+IN_TORCH = [
+    (r"self_attention\.|(?<![a-z_])attention\.", "self_attn."),
+    (r"cross_attention\.", "multihead_attn."),
+    (r"w_o\.", "out_proj."),
+    (r"feed_forward\.expand\.", "linear1."),
+    (r"feed_forward\.contract\.", "linear2."),
+    (r"residuals\.(\d)\.norm\.", lambda found: f"norm{int(found[1]) + 1}."),
+    (r"blocks\.", "layers."),
+    (r"gain$", "weight"),
+]
+"""How torch.nn calls what tfmr calls otherwise."""
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Switch the checks of the hook off, to see what a user is told about a wrong shape."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def in_torch(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Parameters, or their gradients, by the names and in the layout of torch.nn's modules."""
+    renamed: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        projection = re.search(r"w_([qkv])\.(weight|bias)$", name)
+        if projection:
+            if projection[1] != "q":
+                continue
+            parts = [tensors[name.replace("w_q", f"w_{letter}")] for letter in "qkv"]
+            name, tensor = name.replace("w_q.", "in_proj_"), torch.cat(parts)
+        for pattern, theirs in IN_TORCH:
+            name = re.sub(pattern, theirs, name)
+        renamed[name] = tensor
+    return renamed
+
+
+Call = Callable[..., Tensor]
+Parity = Callable[[nn.Module, nn.Module, list[Tensor], Call, Call], None]
+
+
+@pytest.fixture
+def assert_parity() -> Parity:
+    """Compare a module with its torch.nn counterpart: outputs, and all gradients."""
+
+    def check(
+        own: nn.Module, theirs: nn.Module, inputs: list[Tensor], run: Call, other: Call
+    ) -> None:
+        own.double()
+        theirs.double()
+        with torch.no_grad():
+            for (
+                parameter
+            ) in own.parameters():  # a bias of 0 or a gain of 1 would hide its own fault
+                parameter.normal_(std=0.4)
+        theirs.load_state_dict(in_torch(own.state_dict()))
+        ours = [x.double().requires_grad_() for x in inputs]
+        others = [x.detach().clone().requires_grad_() for x in ours]
+        out, expected = run(own, *ours), other(theirs, *others)
+        assert_close(out, expected)
+
+        direction = torch.randn_like(expected)
+        (out * direction).sum().backward()
+        (expected * direction).sum().backward()
+        assert_close([x.grad for x in ours], [x.grad for x in others])
+        gradients = in_torch({name: p.grad for name, p in own.named_parameters()})
+        assert_close(gradients, {name: p.grad for name, p in theirs.named_parameters()})
+
+    return check

@@ -1,0 +1,272 @@
+"""Masks, attention by hand and fused, heads one by one, parity with torch.nn."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.testing import assert_close
+
+from tfmr.attention import (
+    SHORT,
+    KVCache,
+    MultiHeadAttention,
+    causal_mask,
+    combine_masks,
+    fused_attention,
+    padding_mask,
+    scaled_dot_product_attention,
+)
+from tfmr.errors import TfmrError
+from tfmr.position import RotaryPosition
+
+BATCH, HEADS, QUERY, KEY, D_K, D_V = 2, 3, 4, 6, 5, 7
+IDS = torch.tensor([[4, 5, 6, 7, 8, 9], [4, 5, 6, 0, 0, 0]])
+MASKS = {
+    "none": None,
+    "causal": causal_mask(QUERY, KEY),
+    "padding": padding_mask(IDS),
+    "both": combine_masks(causal_mask(QUERY, KEY), padding_mask(IDS)),
+}
+
+
+def qkv(*leading: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    sizes = [(QUERY, D_K), (KEY, D_K), (KEY, D_V)]
+    return [
+        torch.randn(*leading, *size, generator=generator, dtype=torch.double).requires_grad_()
+        for size in sizes
+    ]
+
+
+@given(st.integers(1, 8), st.integers(0, 8))
+def test_a_causal_mask_shows_each_query_its_past(query: int, before: int) -> None:
+    mask = causal_mask(query, before + query)
+    for row in range(query):
+        assert mask[row].tolist() == [key <= before + row for key in range(before + query)]
+
+
+def test_a_padding_mask_shows_the_real_tokens() -> None:
+    mask = padding_mask(IDS)
+    assert mask.shape == (2, 1, 1, KEY)
+    assert mask.flatten(1).tolist() == [[True] * 6, [True] * 3 + [False] * 3]
+
+
+def test_masks_combine_to_what_all_of_them_allow() -> None:
+    both = combine_masks(None, causal_mask(KEY), padding_mask(IDS))
+    for row, ids in enumerate(IDS):
+        for query in range(KEY):
+            wanted = [key <= query and int(ids[key]) != 0 for key in range(KEY)]
+            assert both[row, 0, query].tolist() == wanted
+    assert combine_masks(None, None) is None
+
+
+def test_attention_by_hand() -> None:
+    q = torch.tensor([[2.0, 0.0, 0.0, 0.0]])
+    k = torch.tensor([[math.log(3), 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    v = torch.tensor([[1.0], [5.0]])
+    out, weights = scaled_dot_product_attention(q, k, v)  # scores 2 ln 3 / √4 = ln 3, and 0
+    assert_close(weights, torch.tensor([[0.75, 0.25]]))
+    assert_close(out, torch.tensor([[2.0]]))
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_readable_fused_and_torch_agree_forward_and_gradient(kind: str) -> None:
+    mask = MASKS[kind]
+    results = []
+    for attend in (
+        lambda *args: scaled_dot_product_attention(*args)[0],
+        fused_attention,
+        lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, attn_mask=mask),
+    ):
+        inputs = qkv(BATCH, HEADS)
+        out = attend(*inputs, mask)
+        out.square().sum().backward()
+        results.append([out.detach(), *(x.grad for x in inputs)])
+    assert_close(results[0], results[2])
+    assert_close(results[1], results[2])
+
+
+@pytest.mark.parametrize("length", [SHORT, SHORT + 1])
+def test_short_and_long_sentences_attend_alike(length: int) -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, HEADS, length, 8, dtype=torch.double)
+    wanted, _ = scaled_dot_product_attention(q, k, v, causal_mask(length))
+    assert_close(fused_attention(q, k, v, causal_mask(length)), wanted)
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_weights_sum_to_one_and_hidden_keys_get_none(kind: str) -> None:
+    mask = MASKS[kind]
+    _, weights = scaled_dot_product_attention(*qkv(BATCH, HEADS), mask)
+    assert_close(weights.sum(dim=-1), torch.ones(BATCH, HEADS, QUERY, dtype=torch.double))
+    if mask is not None:
+        assert not weights[~mask.expand_as(weights)].any()
+
+
+def test_scores_are_divided_by_the_root_of_d_k() -> None:
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 1, 400, 64)
+    _, weights = scaled_dot_product_attention(q, k, k)
+    scores = weights.log() - weights.log().mean(dim=-1, keepdim=True)
+    assert 0.9 < scores.var() < 1.1  # without the division it would be 64
+
+
+@pytest.mark.parametrize("memory_given", [False, True], ids=["self", "cross"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_equal_to_torch(assert_parity, memory_given: bool, masked: bool) -> None:
+    torch.manual_seed(0)
+    own, theirs = MultiHeadAttention(12, 3), nn.MultiheadAttention(12, 3, batch_first=True)
+    x, memory = torch.randn(BATCH, QUERY, 12), torch.randn(BATCH, KEY, 12)
+    key = KEY if memory_given else QUERY
+    ids = IDS[:, :key]
+    look_back = causal_mask(QUERY, key)
+    mask = combine_masks(look_back, padding_mask(ids)) if masked else None
+    # nn.MultiheadAttention has the opposite convention: True hides.
+    opposite = {"attn_mask": ~look_back, "key_padding_mask": ids == 0} if masked else {}
+
+    def run(module, x, memory=None):
+        return module(x, memory, mask=mask)
+
+    def other(module, x, memory=None):
+        source = x if memory is None else memory
+        return module(x, source, source, need_weights=False, **opposite)[0]
+
+    assert_parity(own, theirs, [x, memory] if memory_given else [x], run, other)
+
+    own.recorded = []
+    run(own, x.double(), memory.double() if memory_given else None)
+    source = (memory if memory_given else x).double()
+    _, weights = theirs(x.double(), source, source, average_attn_weights=False, **opposite)
+    assert_close(own.recorded[0], weights)
+
+
+def test_equal_to_a_loop_over_heads_and_to_a_sum_over_slices_of_the_output() -> None:
+    torch.manual_seed(0)
+    module = MultiHeadAttention(12, 3).double()
+    x = torch.randn(BATCH, QUERY, 12, dtype=torch.double)
+    mask = causal_mask(QUERY)
+    heads, total = [], module.w_o.bias.expand(BATCH, QUERY, 12)
+    for i in range(3):
+        own = slice(4 * i, 4 * i + 4)
+        q, k, v = (x @ w.weight[own].T + w.bias[own] for w in (module.w_q, module.w_k, module.w_v))
+        scores = q @ k.transpose(1, 2) / 2
+        weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)
+        heads.append(weights @ v)
+        total = total + heads[-1] @ module.w_o.weight[:, own].T
+    out = module(x, mask=mask)
+    assert_close(torch.cat(heads, dim=-1) @ module.w_o.weight.T + module.w_o.bias, out)
+    assert_close(total, out)
+
+
+def test_recording_changes_no_output() -> None:
+    torch.manual_seed(0)
+    module = MultiHeadAttention(12, 3).double()
+    x = torch.randn(BATCH, QUERY, 12, dtype=torch.double)
+    fused = module(x, mask=causal_mask(QUERY))
+    module.recorded = []
+    assert_close(module(x, mask=causal_mask(QUERY)), fused)
+    assert [weights.shape for weights in module.recorded] == [(BATCH, 3, QUERY, QUERY)]
+
+
+@pytest.mark.parametrize("rotary", [False, True])
+@pytest.mark.parametrize("pieces", [(1,) * 6, (3, 1, 2), (6,)])
+def test_self_attention_with_a_cache_equals_without(pieces: tuple[int, ...], rotary: bool) -> None:
+    torch.manual_seed(0)
+    rotate = RotaryPosition(4, KEY) if rotary else None
+    module = MultiHeadAttention(12, 3, rotate=rotate).double()
+    x = torch.randn(BATCH, KEY, 12, dtype=torch.double)
+    cache, outs = KVCache(KEY), []
+    for piece in x.split(pieces, dim=1):
+        mask = causal_mask(piece.shape[1], cache.length + piece.shape[1])
+        outs.append(module(piece, mask=mask, cache=cache))
+    assert cache.length == KEY
+    assert_close(torch.cat(outs, dim=1), module(x, mask=causal_mask(KEY)))
+
+
+def test_cross_attention_projects_the_memory_once() -> None:
+    torch.manual_seed(0)
+    module = MultiHeadAttention(12, 3)
+    x, memory = torch.randn(BATCH, QUERY, 12), torch.randn(BATCH, KEY, 12)
+    cache, calls = KVCache(KEY), []
+    module.w_k.register_forward_hook(lambda *_: calls.append(1))
+    outs = [module(word, memory, cache=cache) for word in x.split(1, dim=1)]
+    assert len(calls) == 1
+    assert_close(torch.cat(outs, dim=1), module(x, memory))
+
+
+def test_a_cache_writes_in_place_and_keeps_rows() -> None:
+    cache = KVCache(3)
+    k = torch.randn(4, 2, 2, 5)
+    keys, values = cache.extend(k, k + 1)
+    place = keys.data_ptr()
+    keys, _ = cache.extend(k[:, :, :1], k[:, :, :1])
+    assert keys.data_ptr() == place
+    cache.keep(torch.tensor([2, 0]))
+    keys, values = cache.read()
+    assert_close(keys, torch.cat([k, k[:, :, :1]], dim=2)[[2, 0]])
+    assert_close(values[:, :, :2], (k + 1)[[2, 0]])
+
+
+def test_a_cache_refuses_more_than_it_holds() -> None:
+    cache = KVCache(3)
+    k = torch.zeros(1, 1, 2, 4)
+    cache.extend(k, k)
+    with pytest.raises(TfmrError, match=r"holds 3 positions and has 2: 2 more do not fit"):
+        cache.extend(k, k)
+
+
+@pytest.mark.parametrize(("query", "key"), [(0, 1), (3, 2)])
+def test_a_causal_mask_with_more_queries_than_keys(query: int, key: int) -> None:
+    with pytest.raises(TfmrError, match=rf"0 < query <= key.*got query={query}, key={key}"):
+        causal_mask(query, key)
+
+
+def test_a_sentence_of_padding_alone() -> None:
+    with pytest.raises(TfmrError, match=r"row \[1\] of 2 has none; drop empty lines"):
+        padding_mask(torch.tensor([[4, 5], [0, 0]]))
+
+
+def test_a_query_that_may_read_nothing() -> None:
+    q = torch.zeros(2, 4)
+    mask = torch.tensor([[True, True], [False, False]])
+    with pytest.raises(TfmrError, match="hides a whole row"):
+        scaled_dot_product_attention(q, q, q, mask)
+
+
+@pytest.mark.parametrize("attend", [scaled_dot_product_attention, fused_attention])
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"k": torch.zeros(KEY, 3)}, r"the same d_k: got q \(4, 5\) and k \(6, 3\)"),
+        ({"v": torch.zeros(2, D_V)}, r"got 6 keys \(6, 5\) and 2 values \(2, 7\)"),
+        ({"mask": torch.zeros(QUERY, KEY)}, r"boolean.*got torch.float32; turn an additive mask"),
+        (
+            {"mask": torch.ones(KEY, QUERY).bool()},
+            r"broadcast to the scores \(4, 6\).*got \(6, 4\)",
+        ),
+        ({"mask": torch.ones(1, 1, QUERY, KEY).bool()}, r"broadcast to the scores \(4, 6\)"),
+    ],
+)
+def test_what_does_not_fit_is_named(unchecked, attend, changed: dict, message: str) -> None:
+    q, k, v = (x.detach().float() for x in qkv())
+    with pytest.raises(TfmrError, match=message) as error:
+        attend(**({"q": q, "k": k, "v": v} | changed))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("d_model", "n_heads"), [(10, 3), (8, 0), (0, 2)])
+def test_d_model_must_be_divisible_by_the_heads(d_model: int, n_heads: int) -> None:
+    with pytest.raises(TfmrError, match=f"divisible.*got d_model={d_model}, n_heads={n_heads}"):
+        MultiHeadAttention(d_model, n_heads)
+
+
+@pytest.mark.parametrize("name", ["x", "memory"])
+def test_a_wrong_last_axis_is_named(unchecked, name: str) -> None:
+    given = {"x": torch.zeros(1, 2, 12), "memory": torch.zeros(1, 2, 12)}
+    given[name] = torch.zeros(1, 2, 5)
+    with pytest.raises(TfmrError, match=rf"{name} must have d_model=12.*got \(1, 2, 5\)"):
+        MultiHeadAttention(12, 3)(**given)

@@ -1,0 +1,139 @@
+"""Norms, feed-forward networks, dropout, residual paths: against torch.nn and their formulas."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+from tfmr.errors import TfmrError
+from tfmr.layers import Dropout, FeedForward, LayerNorm, Residual, final_norm, layer_norm
+
+
+def test_layer_norm_by_hand() -> None:
+    x = torch.tensor([[1.0, 3.0, 5.0, 7.0]])  # mean 4, variance (9 + 1 + 1 + 9) / 4 = 5
+    out = layer_norm(x, torch.tensor([1.0, 1.0, 2.0, 1.0]), torch.tensor([0.0, 0, 0, 10]), eps=0.0)
+    assert_close(out, torch.tensor([[-3.0, -1.0, 2.0, 3 + 10 * 5**0.5]]) / 5**0.5)
+
+
+def test_layer_norm_equals_torch(assert_parity) -> None:
+    torch.manual_seed(0)
+    call = nn.Module.__call__
+    assert_parity(LayerNorm(8), nn.LayerNorm(8), [torch.randn(2, 3, 8)], call, call)
+
+
+def test_layer_norm_of_the_formula_equals_the_module_forward_and_gradient() -> None:
+    torch.manual_seed(0)
+    module = LayerNorm(8).double()
+    nn.init.normal_(module.gain)
+    nn.init.normal_(module.bias)
+    x = torch.randn(2, 3, 8, dtype=torch.double, requires_grad=True)
+    both = [layer_norm(x, module.gain, module.bias), module(x)]
+    assert_close(both[0], both[1])
+    leaves = [x, module.gain, module.bias]
+    assert_close(*(torch.autograd.grad(out.square().sum(), leaves) for out in both))
+
+
+def test_layer_norm_of_a_constant_vector_is_its_bias() -> None:
+    assert_close(LayerNorm(4)(torch.full((2, 4), 3.0)), torch.zeros(2, 4))
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_feed_forward_equals_its_formula(activation: str) -> None:
+    torch.manual_seed(0)
+    module = FeedForward(4, 16, activation)
+    x = torch.randn(2, 3, 4)
+    inner = x @ module.expand.weight.T + module.expand.bias
+    bent = (
+        inner.clamp(min=0) if activation == "relu" else inner * (1 + torch.erf(inner / 2**0.5)) / 2
+    )
+    assert_close(module(x), bent @ module.contract.weight.T + module.contract.bias)
+    assert_close(module(x[:, 1]), module(x)[:, 1])  # position by position
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.001, 0.999])
+def test_dropout_zeroes_its_share_and_scales_the_rest_exactly(p: float) -> None:
+    torch.manual_seed(0)
+    share = min(max(round(256 * p), 1), 255) / 256
+    out = Dropout(p)(torch.ones(1003, 1001))
+    kept = out[out != 0]
+    assert torch.equal(kept, torch.full_like(kept, 1 / (1 - share)))  # so the expectation is 1
+    deviation = (share * (1 - share) / out.numel()) ** 0.5
+    assert abs((out == 0).double().mean() - share) < 5 * deviation
+    assert abs(share - p) <= 1 / 256
+
+
+def test_dropout_falls_evenly_and_anew() -> None:
+    torch.manual_seed(0)
+    dropout = Dropout(0.25)
+    zeros = torch.stack([dropout(torch.ones(64, 16)) == 0 for _ in range(200)]).double()
+    assert not torch.equal(zeros[0], zeros[1])
+    for axis_kept in (1, 2):
+        others = [axis for axis in range(3) if axis != axis_kept]
+        means = zeros.mean(dim=others)
+        assert (means - 0.25).abs().max() < 5 * (0.25 * 0.75 / (zeros.numel() / len(means))) ** 0.5
+    neighbours = (zeros[..., 1:] * zeros[..., :-1]).mean()
+    assert abs(neighbours - 0.0625) < 0.003  # independent of each other
+
+
+def test_dropout_sends_the_gradient_where_the_signal_went() -> None:
+    torch.manual_seed(0)
+    x = torch.ones(40, 50, requires_grad=True)
+    out = Dropout(0.3)(x)
+    out.sum().backward()
+    assert torch.equal(x.grad, out.detach())
+    assert 0 < int((out == 0).sum()) < out.numel()
+
+
+def test_dropout_does_nothing_in_evaluation_or_at_zero() -> None:
+    x = torch.randn(3, 4)
+    assert Dropout(0.5).eval()(x) is x
+    assert Dropout(0.0)(x) is x
+
+
+def test_dropout_follows_the_seed() -> None:
+    dropout, x = Dropout(0.5), torch.ones(100)
+    torch.manual_seed(3)
+    first = dropout(x)
+    torch.manual_seed(3)
+    assert torch.equal(dropout(x), first)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_the_residual_is_taken_from_the_stream(norm: str) -> None:
+    torch.manual_seed(0)
+    residual = Residual(8, 0.0, norm)
+    nn.init.normal_(residual.norm.gain)
+    x, sublayer = torch.randn(2, 3, 8) + 5, nn.Linear(8, 8)
+    gain, bias = residual.norm.gain, residual.norm.bias
+    wanted = {
+        "post": layer_norm(x + sublayer(x), gain, bias),
+        "pre": x + sublayer(layer_norm(x, gain, bias)),
+    }
+    assert_close(residual(x, sublayer), wanted[norm])
+
+
+def test_dropout_falls_on_the_sublayer_and_not_on_the_stream() -> None:
+    torch.manual_seed(0)
+    x = torch.full((2, 3, 64), 7.0)
+    out = Residual(64, 0.5, "pre")(x, lambda y: torch.ones_like(y))
+    assert set(out.flatten().tolist()) == {7.0, 9.0}
+
+
+def test_only_a_pre_norm_stack_ends_with_a_norm() -> None:
+    x = torch.randn(2, 3, 8)
+    assert_close(final_norm(8, "pre")(x), F.layer_norm(x, (8,)))
+    assert final_norm(8, "post")(x) is x
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.0])
+def test_a_dropout_outside_its_range(p: float) -> None:
+    with pytest.raises(TfmrError, match=rf"lies in \[0, 1\): got {p}"):
+        Dropout(p)
+
+
+def test_an_unknown_name(unchecked) -> None:
+    with pytest.raises(TfmrError, match="activation must be one of relu, gelu: got 'tanh'"):
+        FeedForward(4, 16, "tanh")
+    with pytest.raises(TfmrError, match="norm must be one of post, pre: got 'mid'"):
+        Residual(4, 0.1, "mid")

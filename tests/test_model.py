@@ -1,0 +1,266 @@
+"""The whole model: parity with torch.nn.Transformer, leaks, sizes, tying, scaling, refusals."""
+
+import dataclasses
+import math
+import warnings
+from itertools import product
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from tfmr.attention import causal_mask
+from tfmr.errors import TfmrError
+from tfmr.ids import BOS, PAD
+from tfmr.model import Transformer, TransformerConfig
+from tfmr.position import sinusoidal
+
+VOCAB = 30
+TINY = TransformerConfig(
+    VOCAB,
+    VOCAB,
+    d_model=16,
+    n_heads=2,
+    d_ff=32,
+    n_encoder=2,
+    n_decoder=2,
+    dropout=0.0,
+    max_length=12,
+)
+KINDS = list(product(["post", "pre"], ["sinusoidal", "learned", "rotary"], ["three-way", "none"]))
+SOURCE = torch.tensor([[4, 5, 6, 7, 8, 9, 10], [11, 12, 13, 14, PAD, PAD, PAD]])
+TARGET = torch.tensor([[BOS, 15, 16, 17, 18, 19], [BOS, 20, 21, 22, 23, 24]])
+
+
+def build(norm: str = "post", position: str = "sinusoidal", tie: str = "three-way") -> Transformer:
+    torch.manual_seed(0)
+    return Transformer(dataclasses.replace(TINY, norm=norm, position=position, tie=tie)).eval()
+
+
+def torch_transformer(norm: str) -> nn.Transformer:
+    with warnings.catch_warnings():  # it says of a fast path that it cannot take it
+        warnings.simplefilter("ignore")
+        theirs = nn.Transformer(16, 2, 2, 2, 32, 0.0, norm_first=norm == "pre", batch_first=True)
+    if norm == "post":  # it puts another norm at the end of either stack; figure 1 has none there
+        theirs.encoder.norm = theirs.decoder.norm = None
+    return theirs
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_equal_to_torch_from_ids_to_scores(assert_parity, norm: str) -> None:
+    own = build(norm)
+    theirs = nn.ModuleDict({"stacks": torch_transformer(norm)})
+    theirs.target_embedding = nn.Embedding(VOCAB, 16)
+
+    class Stacked(nn.Module):
+        """Our model under the names of the other."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.stacks = nn.ModuleDict({"encoder": own.encoder, "decoder": own.decoder})
+            self.target_embedding = own.target_embedding
+
+    def other(module: nn.ModuleDict) -> Tensor:
+        matrix = module.target_embedding.weight
+        vectors = [
+            F.embedding(ids, matrix) * 4 + sinusoidal(ids.shape[1], 16).double()
+            for ids in (SOURCE, TARGET)
+        ]
+        out = module.stacks(
+            *vectors,
+            tgt_mask=~causal_mask(TARGET.shape[1]),
+            src_key_padding_mask=SOURCE == PAD,
+            memory_key_padding_mask=SOURCE == PAD,
+        )
+        return out @ matrix.T
+
+    own.double()
+    assert_parity(Stacked(), theirs, [], lambda _: own(SOURCE, TARGET), other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_score_knows_the_words_after_it(kind: tuple[str, str, str]) -> None:
+    model = build(*kind)
+    scores = model(SOURCE, TARGET)
+    for t in range(TARGET.shape[1] - 1):
+        changed = TARGET.clone()
+        changed[:, t + 1 :] = 29 - torch.arange(TARGET.shape[1] - t - 1)
+        others = model(SOURCE, changed)
+        assert torch.equal(others[:, : t + 1], scores[:, : t + 1])
+        assert (others[:, t + 1] - scores[:, t + 1]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_score_knows_every_source_word_and_no_other_sentence(
+    kind: tuple[str, str, str],
+) -> None:
+    model = build(*kind)
+    scores = model(SOURCE, TARGET)
+    for row, length in ((0, 7), (1, 4)):
+        for position in range(length):
+            changed = SOURCE.clone()
+            changed[row, position] = 29
+            others = model(changed, TARGET)
+            assert ((others[row] - scores[row]).abs().amax(dim=-1) > 1e-6).all()
+            assert torch.equal(others[1 - row], scores[1 - row])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_changes_no_score_of_a_real_token(kind: tuple[str, str, str]) -> None:
+    model = build(*kind)
+    scores = model(SOURCE, TARGET)
+    wider = model(F.pad(SOURCE, (0, 3)), TARGET)
+    assert_close(wider, scores, atol=1e-5, rtol=0)
+    alone = model(SOURCE[1:, :4], TARGET[1:])
+    assert_close(alone, scores[1:], atol=1e-5, rtol=0)
+    longer = model(SOURCE, F.pad(TARGET, (0, 2)))
+    assert_close(longer[:, :-2], scores, atol=1e-5, rtol=0)
+    with torch.no_grad():
+        for embedding in (model.source_embedding, model.target_embedding):
+            embedding.weight[PAD] = 100.0
+    others = model(F.pad(SOURCE, (0, 3)), F.pad(TARGET, (0, 2)))[:, :-2]
+    assert_close(others[..., 1:], scores[..., 1:], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("norm", "position"), sorted({kind[:2] for kind in KINDS}))
+def test_no_gradient_comes_from_what_must_not_be_read(norm: str, position: str) -> None:
+    model = build(norm, position, "none")  # all ids differ, so a row of a matrix is a position
+    for row, t in product(range(2), range(TARGET.shape[1])):
+        model.zero_grad()
+        model(SOURCE, TARGET)[row, t].square().sum().backward()
+        seen = model.target_embedding.weight.grad.abs().sum(dim=-1) > 0
+        assert seen.nonzero().flatten().tolist() == sorted(TARGET[row, : t + 1].tolist())
+        heard = model.source_embedding.weight.grad.abs().sum(dim=-1) > 0
+        assert heard.nonzero().flatten().tolist() == SOURCE[row][SOURCE[row] != PAD].tolist()
+
+
+@pytest.mark.parametrize(
+    ("config", "count", "paper", "within"),
+    [
+        (TransformerConfig.base(), 63_082_496, 65e6, 0.035),
+        (TransformerConfig.big(), 214_245_376, 213e6, 0.01),
+    ],
+    ids=["base", "big"],
+)
+def test_the_papers_models_have_the_papers_sizes(
+    config: TransformerConfig, count: int, paper: float, within: float
+) -> None:
+    d, ff = config.d_model, config.d_ff
+    attention = 4 * (d * d + d)
+    feed_forward = d * ff + ff + ff * d + d
+    norm = 2 * d
+    by_hand = (
+        37000 * d  # one matrix: both embeddings and the output projection
+        + 6 * (attention + feed_forward + 2 * norm)
+        + 6 * (2 * attention + feed_forward + 3 * norm)
+    )
+    with torch.device("meta"):
+        assert Transformer(config).count_parameters() == by_hand == count
+    assert abs(count / paper - 1) < within
+
+
+def test_the_papers_presets_are_those_of_table_3() -> None:
+    base, big = TransformerConfig.base(), TransformerConfig.big()
+    assert (base.d_model, base.n_heads, base.d_ff, base.dropout) == (512, 8, 2048, 0.1)
+    assert (big.d_model, big.n_heads, big.d_ff, big.dropout) == (1024, 16, 4096, 0.3)
+    for config in (base, big):
+        assert (config.n_encoder, config.n_decoder, config.norm) == (6, 6, "post")
+        assert (config.activation, config.position, config.tie) == (
+            "relu",
+            "sinusoidal",
+            "three-way",
+        )
+
+
+@pytest.mark.parametrize(("tie", "matrices"), [("three-way", 1), ("target", 2), ("none", 3)])
+def test_tied_matrices_share_their_storage_and_others_do_not(tie: str, matrices: int) -> None:
+    model = build(tie=tie)
+    weights = [model.source_embedding.weight, model.target_embedding.weight, model.output.weight]
+    assert len({weight.data_ptr() for weight in weights}) == matrices
+    assert (weights[1] is weights[2]) == (tie != "none")
+    stacks = sum(p.numel() for part in (model.encoder, model.decoder) for p in part.parameters())
+    assert model.count_parameters() == stacks + matrices * VOCAB * 16
+    model(SOURCE, TARGET).sum().backward()
+    assert all(weight.grad is not None for weight in weights)
+
+
+def test_a_tied_matrix_starts_as_an_embedding_and_not_as_a_projection() -> None:
+    model = Transformer(TransformerConfig(2000, 2000, d_model=64, n_heads=2, d_ff=64))
+    assert model.output.weight.detach().std().item() == pytest.approx(1 / 8, rel=0.02)
+    assert all(
+        not m.bias.any() for m in model.modules() if isinstance(m, nn.Linear) and m.bias is not None
+    )
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_embeddings_are_scaled_by_the_root_of_d_model_before_positions(side: str) -> None:
+    model, seen = build(tie="none"), []
+    stack = model.encoder if side == "source" else model.decoder
+    stack.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    model(SOURCE, TARGET)
+    ids = SOURCE if side == "source" else TARGET
+    embedding = model.source_embedding if side == "source" else model.target_embedding
+    assert_close(seen[0], embedding(ids) * math.sqrt(16) + sinusoidal(ids.shape[1], 16))
+
+
+def test_rotary_adds_nothing_to_the_embeddings_and_turns_no_cross_attention() -> None:
+    model = build(position="rotary")
+    assert model.position is None
+    blocks = model.decoder.blocks
+    assert all(block.self_attention.rotate is not None for block in blocks)
+    assert all(block.cross_attention.rotate is None for block in blocks)
+    assert all(block.attention.rotate is not None for block in model.encoder.blocks)
+
+
+def test_dropout_acts_in_training_only() -> None:
+    torch.manual_seed(0)
+    model = Transformer(dataclasses.replace(TINY, dropout=0.5))
+    assert not torch.equal(model(SOURCE, TARGET), model(SOURCE, TARGET))
+    model.eval()
+    assert torch.equal(model(SOURCE, TARGET), model(SOURCE, TARGET))
+
+
+def test_a_configuration_survives_a_dictionary() -> None:
+    big = TransformerConfig.big(100)
+    assert TransformerConfig.from_dict(dataclasses.asdict(big)) == big
+    with pytest.raises(TfmrError, match=r"unknown \['depth'\], missing \['target_vocab'\]"):
+        TransformerConfig.from_dict({"source_vocab": 5, "depth": 3})
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"d_model": 10, "n_heads": 3}, "divisible by n_heads.*d_model=10, n_heads=3"),
+        ({"n_encoder": 0}, "n_encoder must be a positive integer: got 0"),
+        ({"d_ff": 2.5}, "d_ff must be a positive integer: got 2.5"),
+        ({"dropout": 1.0}, r"lies in \[0, 1\): got 1.0"),
+        ({"norm": "mid"}, "norm must be one of post, pre: got 'mid'"),
+        ({"activation": "tanh"}, "activation must be one of relu, gelu: got 'tanh'"),
+        ({"position": "none"}, "position must be one of sinusoidal, learned, rotary: got 'none'"),
+        ({"tie": "all"}, "tie must be one of three-way, target, none: got 'all'"),
+        ({"target_vocab": 40}, "source_vocab=30, target_vocab=40; use a joint vocabulary"),
+    ],
+)
+def test_a_choice_out_of_range(unchecked, changed: dict, message: str) -> None:
+    with pytest.raises(TfmrError, match=message) as error:
+        dataclasses.replace(TINY, **changed)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ([[4] * 13], [[1]], "at most max_length=12 source tokens: got 13; shorten"),
+        ([[4]], [[1] * 13], "at most max_length=12 target tokens: got 13; shorten"),
+        ([[4, 30]], [[1]], r"source ids must lie in 0\.\.29: got 4\.\.30; was the text encoded"),
+        ([[4]], [[1, -1]], r"target ids must lie in 0\.\.29: got -1\.\.1"),
+        ([[4], [0]], [[1], [1]], r"row \[1\] of 2 has none"),
+        ([[4], [5]], [[1]], r"got 2 sources \(2, 1\) and 1 targets \(1, 1\)"),
+    ],
+)
+def test_what_the_model_cannot_read(unchecked, source: list, target: list, message: str) -> None:
+    with pytest.raises(TfmrError, match=message) as error:
+        build()(torch.tensor(source), torch.tensor(target))
+    assert "\n" not in str(error.value)
