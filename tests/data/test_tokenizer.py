@@ -1,0 +1,194 @@
+import json
+import os
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfmr.data.tokenizer import BOS, EOS, FORMAT, PAD, UNK, Tokenizer
+from tfmr.errors import TfmrError
+
+TEXTS = [
+    "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.",
+    "Two young, White males are outside near many bushes.",
+    "늑대가 작은 사과를 먹어요. 늑대는 사과를 좋아해요.",
+]
+BPE = Tokenizer.train_bpe(TEXTS, 330)
+WORDS = Tokenizer.words(["the owl sleeps .", "le hibou dort ."])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text())
+def test_bpe_loses_nothing_but_the_normal_form(text):
+    assert BPE.decode(BPE.encode(text)) == unicodedata.normalize("NFC", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "  two  spaces ",
+        "▁",
+        "Ġ",
+        "\n\t",
+        "한글과 ㄱ",
+        "e\u0301",
+        "<pad> <unk></s>",
+        "\ufffd",
+    ],
+)
+def test_bpe_loses_nothing_of_the_awkward(text):
+    assert BPE.decode(BPE.encode(text)) == unicodedata.normalize("NFC", text)
+
+
+def test_bpe_never_says_unknown_and_never_a_special_id():
+    for text in [*TEXTS, "<pad><bos><eos><unk>", "שלום 🦉"]:
+        assert min(BPE.encode(text)) > UNK
+
+
+def test_bpe_compresses_what_it_was_trained_on():
+    assert len(BPE.encode(TEXTS[0])) < len(TEXTS[0].encode()) / 1.5
+
+
+def test_vocabulary_has_the_size_asked_for_and_every_id_in_it():
+    assert BPE.vocab_size == 330
+    assert len(BPE.tokens(range(330))) == 330
+    assert BPE.tokens([PAD, BOS, EOS, UNK]) == ["<pad>", "<bos>", "<eos>", "<unk>"]
+
+
+def test_vocabulary_stays_smaller_when_nothing_is_left_to_merge():
+    assert Tokenizer.train_bpe(["ab"], 5000).vocab_size == 260 + 2
+
+
+def test_first_word_is_a_word_like_any_other():
+    ids = BPE.encode("young young")
+    assert ids[: len(ids) // 2] == ids[len(ids) // 2 :]
+
+
+def test_batch_equals_one_by_one():
+    for tokenizer in (BPE, WORDS):
+        assert tokenizer.encode_batch(TEXTS) == [tokenizer.encode(text) for text in TEXTS]
+
+
+def test_decode_leaves_out_the_ids_that_are_no_text():
+    ids = [BOS, *BPE.encode(TEXTS[2]), EOS, PAD, PAD]
+    assert BPE.decode(ids) == TEXTS[2]
+    assert WORDS.decode([BOS, *WORDS.encode("the owl"), EOS, PAD]) == "the owl"
+
+
+def test_tokens_are_readable():
+    assert "".join(BPE.tokens(BPE.encode("two Männer"))) == "▁two▁Männer"
+    snowman = BPE.tokens(BPE.encode("☃"))
+    assert snowman == ["▁", "<e2>", "<98>", "<83>"]
+
+
+def test_words_are_sorted_and_unknown_ones_are_unknown():
+    assert WORDS.vocabulary == [".", "dort", "hibou", "le", "owl", "sleeps", "the"]
+    assert WORDS.encode("the owl sings .") == [10, 8, UNK, 4]
+    assert WORDS.decode(WORDS.encode("the owl sings .")) == "the owl <unk> ."
+
+
+def test_words_of_a_text_cannot_pose_as_special_ids():
+    tokenizer = Tokenizer.words(["a <unk> b"])
+    assert tokenizer.encode("<pad> <bos> <eos> <unk> a") == [UNK, UNK, UNK, UNK, 4]
+
+
+def test_words_do_not_depend_on_the_normal_form():
+    composed, decomposed = "ch\u00e2teau", "cha\u0302teau"
+    assert Tokenizer.words([composed]).encode(decomposed) == [4]
+
+
+@pytest.mark.parametrize("tokenizer", [BPE, WORDS], ids=["bpe", "words"])
+def test_saved_and_loaded_it_is_the_same(tokenizer, tmp_path):
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(path)
+    loaded = Tokenizer.load(path)
+    assert loaded.fingerprint == tokenizer.fingerprint
+    assert loaded.encode_batch(TEXTS) == tokenizer.encode_batch(TEXTS)
+    assert Tokenizer.from_json(tokenizer.to_json()).to_json() == tokenizer.to_json()
+
+
+def test_fingerprint_tells_vocabularies_apart():
+    assert len(BPE.fingerprint) == 12
+    assert int(BPE.fingerprint, 16) > 0
+    prints = {
+        BPE.fingerprint,
+        WORDS.fingerprint,
+        Tokenizer.train_bpe(TEXTS, 329).fingerprint,
+        Tokenizer.words(["the owl"]).fingerprint,
+        Tokenizer("bpe", BPE.vocabulary, BPE.merges[:-1]).fingerprint,
+    }
+    assert len(prints) == 5
+
+
+def test_another_process_with_another_hash_seed_learns_the_same():
+    program = (
+        "import json, sys; from tfmr.data.tokenizer import Tokenizer; "
+        "print(Tokenizer.train_bpe(json.load(sys.stdin), 330).fingerprint)"
+    )
+    for seed, threads in (("1", "1"), ("2", "4")):
+        environment = os.environ | {"PYTHONHASHSEED": seed, "RAYON_NUM_THREADS": threads}
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            input=json.dumps(TEXTS),
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == BPE.fingerprint
+
+
+def refused(call, *words):
+    with pytest.raises(TfmrError) as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_too_small_a_vocabulary_is_refused():
+    refused(lambda: Tokenizer.train_bpe(TEXTS, 259), "at least 260", "259")
+
+
+def test_an_id_outside_the_vocabulary_is_refused():
+    refused(lambda: BPE.decode([330]), "0 to 329", "330", "another vocabulary")
+    refused(lambda: WORDS.tokens([-1]), "-1")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", ["JSON", "is none"]),
+        ("[1, 2]", ["tfmr tokenizer 1", "list"]),
+        ('{"model": {"type": "BPE"}}', ["tfmr tokenizer 1", "None", "Tokenizer.save"]),
+        (f'{{"format": "{FORMAT}"}}', ["damaged", "kind"]),
+        (f'{{"format": "{FORMAT}", "kind": "words", "vocabulary": "abc"}}', ["damaged", "list"]),
+        (
+            f'{{"format": "{FORMAT}", "kind": "words", "vocabulary": ["a", "a"], "merges": []}}',
+            ["damaged", "twice"],
+        ),
+        (
+            f'{{"format": "{FORMAT}", "kind": "bpe", "vocabulary": ["a"], "merges": [["a", "b"]]}}',
+            ["damaged", "save it again"],
+        ),
+    ],
+)
+def test_a_bad_file_is_refused(content, words, tmp_path):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(content, encoding="utf-8")
+    refused(lambda: Tokenizer.load(path), "tokenizer.json", *words)
+
+
+def test_an_unreadable_file_is_refused(tmp_path):
+    refused(
+        lambda: Tokenizer.load(tmp_path / "nothing.json"), "nothing.json", "expected a tokenizer"
+    )
+    refused(lambda: Tokenizer.load(tmp_path), "expected a tokenizer")
+    (tmp_path / "latin").write_bytes(b"\xff\xfe")
+    refused(lambda: Tokenizer.load(tmp_path / "latin"), "latin", "expected a tokenizer")

@@ -1,0 +1,58 @@
+"""What a corpus is: sentence pairs in three parts, and how pairs are dealt out to the parts."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tfmr.errors import require
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentence pairs for one direction of translation.
+
+    ``source`` and ``target`` are the languages ("en", "fr", ...); ``train``, ``valid`` and
+    ``test`` are lists of (source text, target text); ``licence`` is one line that says what may
+    be done with the sentences.
+    """
+
+    name: str
+    source: str
+    target: str
+    train: list[Pair]
+    valid: list[Pair]
+    test: list[Pair]
+    licence: str
+
+
+def divide(
+    pairs: Sequence[Pair], key: Callable[[Pair], str], name: str, valid: float, test: float
+) -> tuple[list[Pair], list[Pair], list[Pair]]:
+    """Deal ``pairs`` into training, validation and test parts, those of one ``key`` together.
+
+    ``valid`` and ``test`` are shares of the distinct keys. A key's part depends on the SHA-256 of
+    the key, so that the division is the same everywhere and does not follow the order of the file.
+
+    Raises :class:`TfmrError` if there are fewer than three distinct keys; ``name`` says of what.
+    """
+    ranked = sorted({key(pair) for pair in pairs}, key=_digest)
+    require(
+        len(ranked) >= 3,
+        f"{name} has {len(ranked)} different sentences, expected at least 3: "
+        "one each to train, to validate and to test",
+    )
+    n_valid = max(1, round(valid * len(ranked)))
+    n_test = max(1, round(test * len(ranked)))
+    validating = set(ranked[:n_valid])
+    testing = set(ranked[n_valid : n_valid + n_test])
+    return (
+        [pair for pair in pairs if key(pair) not in validating | testing],
+        [pair for pair in pairs if key(pair) in validating],
+        [pair for pair in pairs if key(pair) in testing],
+    )
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

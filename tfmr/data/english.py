@@ -1,0 +1,34 @@
+"""The pocket grammar in English: articles, plurals, and the ending of the third person."""
+
+from tfmr.data.lexicon import NounPhrase, Sentence
+
+
+def say(sentence: Sentence) -> str:
+    """Say ``sentence`` in English, in lower case, words and full stop between single spaces."""
+    plural = sentence.subject.plural
+    words = [noun_phrase(sentence.subject)]
+    if sentence.adverb and not sentence.adverb.final:
+        words.append(sentence.adverb.english)
+    if sentence.predicate:
+        words.append("are" if plural else "is")
+        words += ["not"] * sentence.negated + [sentence.predicate.english]
+    if sentence.verb:
+        if sentence.negated:
+            words += ["do" if plural else "does", "not", sentence.verb.english]
+        else:
+            words.append(sentence.verb.english if plural else sentence.verb.third)
+    if sentence.object:
+        words.append(noun_phrase(sentence.object))
+    if sentence.place:
+        words.append(sentence.place.english)
+    if sentence.adverb and sentence.adverb.final:
+        words.append(sentence.adverb.english)
+    return " ".join([*words, "."])
+
+
+def noun_phrase(phrase: NounPhrase) -> str:
+    """Say ``phrase``; *a* is *an* before a vowel, whichever word follows."""
+    words = [phrase.adjective.english] if phrase.adjective else []
+    words.append(phrase.noun.plural if phrase.plural else phrase.noun.english)
+    an = phrase.determiner == "a" and words[0][0] in "aeiou"
+    return " ".join(["an" if an else phrase.determiner, *words])
