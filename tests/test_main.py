@@ -1,0 +1,260 @@
+"""The command line: what it prints, and that every mistake is one line and exit status 2."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import torch
+
+import tfmr
+from tfmr.__main__ import main
+from tfmr.data import corpora, pocket
+from tfmr.data.tokenizer import Tokenizer
+from tfmr.train import checkpoint
+from tfmr.train.recipes import RECIPES
+from tfmr.train.run import Run
+
+ROOT = Path(tfmr.__file__).parent.parent
+NOWHERE = "http://127.0.0.1:9"
+"""Nobody listens there: a machine without a network."""
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An empty folder to work in, no corpus, no cache, no network; and torch as it was."""
+    precision = torch.get_float32_matmul_precision()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TFMR_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, NOWHERE)
+    yield
+    torch.set_float32_matmul_precision(precision)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pocket corpus and a model that train in no time."""
+    monkeypatch.setattr(corpora, "load", lambda *_: pocket.split("en-fr", 800, 4, 5))
+    tiny = dataclasses.replace(RECIPES["pocket"], d_model=16, d_ff=16, n_encoder=1, n_decoder=1)
+    monkeypatch.setitem(RECIPES, "pocket", tiny)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run."""
+    folder = tmp_path_factory.mktemp("models") / "run"
+    recipe = dataclasses.replace(RECIPES["pocket"], d_model=16, d_ff=16, n_encoder=1, n_decoder=1)
+    run = Run(folder, pocket.split("en-fr", 800, 4, 5), recipe)
+    run.trainer.run(steps=3)
+    run.save()
+    return folder
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
+    monkeypatch.setattr(sys, "argv", ["tfmr", *map(str, arguments)])
+    main()
+
+
+def shell(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tfmr", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    """Run a command that must fail: exit status 2, one line beginning "tfmr:", no new file."""
+
+    def check(*arguments: object) -> str:
+        capsys.readouterr()
+        before = {path for path in tmp_path.rglob("*") if "cache" not in path.parts}
+        with pytest.raises(SystemExit) as stop:
+            command(monkeypatch, *arguments)
+        assert stop.value.code == 2
+        out, err = capsys.readouterr()
+        facts = ("pocket en-fr: ", "your files source-target: ", "parameters, ")
+        lines = [line for line in err.splitlines() if not any(fact in line for fact in facts)]
+        assert out == ""
+        assert len(lines) == 1
+        assert lines[0].startswith("tfmr: ")
+        assert {path for path in tmp_path.rglob("*") if "cache" not in path.parts} == before
+        return lines[0]
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("train", ["--corpus", "--direction", "--files", "--minutes", "--out", "--resume"]),
+        ("translate", ["STR", "--model", "--file"]),
+        ("evaluate", ["--corpus", "--direction", "--files", "--model"]),
+    ],
+)
+def test_help(monkeypatch, capsys, name: str, options: list[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        command(monkeypatch, name, "--help")
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert [option for option in options if option not in text] == []
+
+
+def test_help_names_the_commands(monkeypatch, capsys) -> None:
+    with pytest.raises(SystemExit) as stop:
+        command(monkeypatch, "--help")
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in ("train", "translate", "evaluate"))
+
+
+def test_train_then_translate_then_evaluate(monkeypatch, capsys, small, tmp_path: Path) -> None:
+    command(monkeypatch, "train", "--minutes", "0.01", "0.005")
+    out, err = capsys.readouterr()
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["minutes"] for row in rows] == [0.005, 0.01]
+    assert "The pocket grammar" in err
+    assert "python -m tfmr translate --model runs/pocket-en-fr" in err
+
+    command(monkeypatch, "translate", "the owl sleeps .", "two boxes are heavy .")
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+    command(monkeypatch, "evaluate")
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["bleu"] == rows[-1]["test_bleu"]
+    assert scores["exact"] == rows[-1]["test_exact"]
+    assert scores["signature"] == rows[-1]["signature"]
+    assert "version:" in scores["signature"]
+
+    command(monkeypatch, "train", "--minutes", "0.015", "--resume")
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+def test_your_own_files(monkeypatch, capsys, tmp_path: Path) -> None:
+    pairs = pocket.generate("en-fr", 60, 0)
+    for side, name in enumerate(("a.en", "a.fr")):
+        Path(name).write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+    tiny = dataclasses.replace(RECIPES["your files"], vocab_size=300, d_model=16, d_ff=16)
+    monkeypatch.setitem(RECIPES, "your files", tiny)
+    files = ("--files", "a.en", "a.fr")
+    command(monkeypatch, "train", *files, "--minutes", "0.002", "--out", "mine")
+    assert "your own files" in capsys.readouterr().err
+    command(monkeypatch, "evaluate", *files, "--model", "mine")
+    assert "bleu" in json.loads(capsys.readouterr().out)
+
+
+def test_the_order_is_kept_from_arguments_a_file_and_standard_input(
+    monkeypatch, capsys, model: Path
+) -> None:
+    pairs = pocket.generate("en-fr", 9, 1)
+    sentences = [source for source, _ in pairs]
+    one_by_one = []
+    for sentence in sentences:
+        command(monkeypatch, "translate", "--model", model, sentence)
+        one_by_one.append(capsys.readouterr().out)
+    command(monkeypatch, "translate", "--model", model, *sentences)
+    assert capsys.readouterr().out == "".join(one_by_one)
+    Path("lines").write_text("\n".join(sentences) + "\n", encoding="utf-8")
+    command(monkeypatch, "translate", "--model", model, "--file", "lines")
+    assert capsys.readouterr().out == "".join(one_by_one)
+    monkeypatch.setattr(sys, "stdin", StringIO("\n".join(sentences)))
+    command(monkeypatch, "translate", "--model", model / "model.safetensors")
+    assert capsys.readouterr().out == "".join(one_by_one)
+
+
+def test_from_a_shell(model: Path) -> None:
+    done = shell("translate", "--model", str(model), given="the owl sleeps .\nit rains .\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == 2
+
+    broken = Path("broken.safetensors")
+    broken.write_bytes((model / "model.safetensors").read_bytes()[:1000])
+    done = shell("translate", "--model", str(broken), "a")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("tfmr: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("folder", [None, "data"])
+def test_a_missing_corpus(monkeypatch, refused, folder: str | None) -> None:
+    if folder:
+        Path(folder).mkdir()
+        monkeypatch.setenv("TFMR_DATA", folder)
+    line = refused("train", "--corpus", "multi30k", "--direction", "de-en")
+    assert "cannot get multi30k/train.de" in line
+    assert "set TFMR_DATA to a folder that holds" in line
+
+
+def test_an_unknown_corpus_or_direction(refused) -> None:
+    assert "expected a corpus among" in refused("train", "--corpus", "wmt")
+    assert "got 'fr-en'" in refused("train", "--direction", "fr-en")
+
+
+def test_files_of_unequal_lines_an_empty_one_and_none(refused) -> None:
+    Path("two").write_text("a\nb\n")
+    Path("three").write_text("a\nb\nc\n")
+    Path("empty").write_text("")
+    line = refused("train", "--files", "two", "three")
+    assert "two has 2 lines and three has 3; align them first" in line
+    assert "empty is empty" in refused("train", "--files", "two", "empty")
+    assert "cannot read none" in refused("evaluate", "--files", "none", "two")
+
+
+def test_a_broken_or_missing_checkpoint(refused, model: Path) -> None:
+    Path("run").mkdir()
+    Path("run/model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:-1])
+    assert "copy it again, or train anew" in refused("translate", "--model", "run", "a")
+    assert "copy it again, or train anew" in refused("evaluate", "--model", "run")
+    assert "train one with `python -m tfmr train`" in refused("translate", "a")
+    assert "train one with" in refused("train", "--resume")
+
+
+def test_a_wrong_vocabulary(refused, model: Path) -> None:
+    saved = checkpoint.load(model / "model.safetensors")
+    other = dataclasses.replace(saved, tokenizer=Tokenizer("words", ["the", "owl"]))
+    checkpoint.save(Path("other/model.safetensors"), other)
+    line = refused("translate", "--model", "other", "the owl")
+    assert "the vocabulary has 6 tokens and the model" in line
+    assert "use the tokenizer that the model was trained with" in line
+
+
+def test_a_sentence_that_is_too_long_or_empty(refused, model: Path) -> None:
+    line = refused("translate", "--model", model, "the owl .", "the " * 33)
+    assert "sentence 2 has 33 tokens and the model reads at most 32: split it" in line
+    Path("lines").write_text("the owl .\n\nthe cat .\n")
+    line = refused("translate", "--model", model, "--file", "lines")
+    assert "sentence 2 is empty: there is nothing to translate" in line
+    Path("lines").write_text("")
+    assert "sentence 1 is empty" in refused("translate", "--model", model, "--file", "lines")
+
+
+def test_a_file_that_is_no_text_and_two_things_to_translate(refused, model: Path) -> None:
+    Path("latin").write_bytes("forêt".encode("latin-1"))
+    assert "cannot read latin as UTF-8" in refused("translate", "--model", model, "--file", "latin")
+    assert "cannot read none" in refused("translate", "--model", model, "--file", "none")
+    assert "not both" in refused("translate", "--model", model, "--file", "latin", "a")
+
+
+def test_sizes_that_do_not_go_together(monkeypatch, refused, small) -> None:
+    odd = dataclasses.replace(RECIPES["pocket"], d_model=15)
+    monkeypatch.setitem(RECIPES, "pocket", odd)
+    line = refused("train")
+    assert "d_model must be divisible by n_heads" in line
+    assert "got d_model=15, n_heads=4" in line
+
+
+def test_a_run_that_exists_already_and_a_time_that_is_none(refused, small, model: Path) -> None:
+    assert "holds a run already: go on with it by --resume" in refused("train", "--out", model)
+    assert "minutes to train must be positive: got [0.0]" in refused("train", "--minutes", "0")

@@ -1,0 +1,257 @@
+"""The loop: it learns, repeats itself, goes on where it stopped, and stops when it diverges."""
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from tfmr.data.batches import Batches
+from tfmr.data.tokenizer import Tokenizer
+from tfmr.decode import greedy
+from tfmr.errors import TfmrError
+from tfmr.model import Transformer, TransformerConfig
+from tfmr.train import checkpoint
+from tfmr.train.checkpoint import Checkpoint, named_weights
+from tfmr.train.loop import Step, TrainConfig, Trainer, clip_gradients, total_norm
+
+MODEL = TransformerConfig(
+    30, 30, d_model=32, n_heads=4, d_ff=64, n_encoder=1, n_decoder=1, dropout=0.1, max_length=12
+)
+PAIRS = [
+    ([4 + n, 12 + n % 3, 15][: 1 + n % 3], [16 + n, 24 + n % 3, 27, 28][: 2 + n % 3])
+    for n in range(8)
+]
+CONFIG = TrainConfig(peak=3e-3, warmup=10, average=0.9, seed=3)
+
+
+def trainer(seed: int = 3, dropout: float = 0.1, **changed: float) -> Trainer:
+    torch.manual_seed(seed)
+    model = Transformer(dataclasses.replace(MODEL, dropout=dropout))
+    return Trainer(model, Batches(PAIRS, 12, 0, 12), dataclasses.replace(CONFIG, **changed))
+
+
+def timeless(curve: list[Step]) -> list[Step]:
+    return [dataclasses.replace(step, seconds=0.0) for step in curve]
+
+
+def assert_same_state(one: Trainer, other: Trainer) -> None:
+    (tensors, facts), (others, other_facts) = one.state(), other.state()
+    assert tensors.keys() == others.keys()
+    assert [name for name in tensors if not torch.equal(tensors[name], others[name])] == []
+    assert {**facts, "seconds": 0} == {**other_facts, "seconds": 0}
+
+
+def test_eight_pairs_are_learnt_by_heart() -> None:
+    learning = trainer(dropout=0.0, smoothing=0.0)
+    curve = learning.run(steps=150)
+    assert curve[0].loss > 3
+    assert curve[-1].loss < 0.05
+    model = learning.averaged()
+    for source, target in PAIRS:
+        assert greedy(model, torch.tensor([source])) == [target]
+
+
+def test_a_step_is_recorded_as_it_was() -> None:
+    learning = trainer(dropout=0.0)
+    (batch, *_) = learning.batches.epoch(0)
+    before = {name: weight.clone() for name, weight in named_weights(learning.model).items()}
+    step = learning.step(batch)
+    assert (step.step, step.rate, step.tokens) == (1, pytest.approx(3e-4), batch.n_tokens)
+    assert step.seconds > 0
+    after = named_weights(learning.model)
+    assert step.weight_norm == pytest.approx(
+        math.sqrt(sum(float(weight.square().sum()) for weight in after.values()))
+    )
+    # Adam's first step moves every number with a gradient by the rate.
+    moves = torch.cat([(after[name] - before[name]).abs().flatten() for name in after])
+    assert moves.max().item() == pytest.approx(3e-4, rel=1e-3)
+    assert step.gradient_norm > CONFIG.clip
+    gradients = [p.grad for p in learning.model.parameters()]
+    assert total_norm(gradients).item() == pytest.approx(CONFIG.clip, rel=1e-4)
+
+
+def test_the_optimiser_is_the_papers() -> None:
+    (group,) = trainer().optimizer.param_groups
+    assert isinstance(trainer().optimizer, torch.optim.Adam)
+    assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.9, 0.98), 1e-9, 0)
+    assert TrainConfig().smoothing == 0.1
+
+
+def test_the_rate_follows_the_schedule() -> None:
+    curve = trainer().run(steps=40)
+    wanted = [3e-3 * min(n / 10, math.sqrt(10 / n)) for n in range(1, 41)]
+    assert [step.rate for step in curve] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("scale", [0.01, 100.0])
+def test_clipping_equals_torch(scale: float) -> None:
+    torch.manual_seed(0)
+    models = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3), nn.Linear(3, 3))
+        (module[:2](torch.randn(4, 5)) * scale).square().sum().backward()  # the last has none
+        models.append(module)
+    norm = clip_gradients(models[0], 1.0)
+    expected = nn.utils.clip_grad_norm_(models[1].parameters(), 1.0)
+    assert_close(norm, expected)
+    for ours, theirs in zip(*(module.parameters() for module in models), strict=True):
+        assert_close(ours.grad, theirs.grad)
+
+
+def test_the_average_equals_its_closed_form() -> None:
+    learning = trainer(average=0.5)
+    name = "decoder.blocks.0.feed_forward.expand.weight"
+    weights = [named_weights(learning.model)[name].clone()]
+    for _ in range(13):
+        learning.run(steps=learning.steps_done + 1)
+        weights.append(named_weights(learning.model)[name].clone())
+    mean = weights[0]
+    for n in range(1, 14):
+        decay = min(0.5, n / (n + 10))
+        mean = decay * mean + (1 - decay) * weights[n]
+    assert_close(learning.mean[name], mean)
+    assert_close(named_weights(learning.averaged())[name], mean)
+    assert torch.equal(named_weights(learning.model)[name], weights[-1])
+
+
+def test_without_averaging_the_weights_themselves_are_kept() -> None:
+    learning = trainer(average=0.0)
+    learning.run(steps=3)
+    weights = named_weights(learning.averaged())
+    assert all(torch.equal(weights[n], w) for n, w in named_weights(learning.model).items())
+    assert not learning.averaged().training
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_does_not() -> None:
+    one = trainer()
+    curve = timeless(one.run(steps=20))
+    random = torch.get_rng_state()
+    again = trainer()
+    assert timeless(again.run(steps=20)) == curve
+    assert torch.equal(torch.get_rng_state(), random)
+    assert_same_state(one, again)
+    other = trainer(seed=4)
+    assert timeless(other.run(steps=20)) != curve
+
+
+def test_every_epoch_shows_every_pair_once() -> None:
+    learning, seen = trainer(), []
+    per_epoch = learning.batches.count(0)
+    for batch in learning.upcoming():
+        seen.append(batch.source.shape[0])
+        learning.batches_done += 1
+        if len(seen) == per_epoch:
+            break
+    assert sum(seen) == len(PAIRS)
+    learning.run(steps=1)
+    assert (learning.epoch, learning.batches_done) == (1, 1)
+
+
+@pytest.mark.parametrize("stop", [1, 15])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_going_on_from_a_file_equals_never_having_stopped(
+    tmp_path: Path, dropout: float, stop: int
+) -> None:
+    straight = trainer(dropout=dropout)
+    curve = straight.run(steps=30)
+    random = torch.get_rng_state()
+
+    first = trainer(dropout=dropout)
+    begun = first.run(steps=stop)
+    tensors, facts = first.state()
+    vocabulary = Tokenizer("words", [f"w{n}" for n in range(26)])
+    checkpoint.save(
+        tmp_path / "run",
+        Checkpoint(first.model.config, vocabulary, named_weights(first.model), tensors, facts),
+    )
+    del first
+    torch.manual_seed(99)
+
+    saved = checkpoint.load(tmp_path / "run")
+    second = trainer(seed=77, dropout=dropout)
+    second.restore(saved.state, saved.facts)
+    rest = second.run(steps=30)
+    assert timeless(begun + rest) == timeless(curve)
+    assert torch.equal(torch.get_rng_state(), random)
+    assert second.seconds > saved.facts["seconds"]
+    for name, weight in named_weights(straight.model).items():
+        assert torch.equal(named_weights(second.model)[name], weight)
+        assert torch.equal(second.mean[name], straight.mean[name])
+
+
+def test_random_numbers_go_on_too() -> None:
+    one = trainer(dropout=0.3)
+    one.run(steps=5)
+    state = one.state()
+    one.run(steps=10)
+    after = torch.rand(3)
+    other = trainer(seed=8, dropout=0.3)
+    other.restore(*state)
+    other.run(steps=10)
+    assert torch.equal(torch.rand(3), after)
+    assert_same_state(one, other)
+
+
+def test_a_state_that_lacks_something() -> None:
+    tensors, facts = trainer().state()  # before the first step Adam has no moments
+    with pytest.raises(TfmrError, match=r"lacks 'adam\.step\..*made to translate with"):
+        trainer().restore(tensors, facts)
+
+
+def test_an_interrupted_step_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    straight, broken = trainer(dropout=0.0), trainer(dropout=0.0)
+    straight.run(steps=6)
+    broken.run(steps=2)
+    plain = broken.step
+    monkeypatch.setattr(broken, "step", lambda batch: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        broken.run(steps=6)
+    monkeypatch.setattr(broken, "step", plain)
+    broken.run(steps=6)
+    assert_same_state(straight, broken)
+
+
+def test_divergence_is_an_error_and_leaves_the_weights_alone() -> None:
+    learning = trainer(peak=1e30)
+    before = {}
+
+    def remember(_: Step) -> None:
+        before.update({name: w.clone() for name, w in named_weights(learning.model).items()})
+
+    with pytest.raises(TfmrError, match=r"diverged at step \d+: loss .*lower the peak") as error:
+        learning.run(steps=50, on_step=remember)
+    assert "\n" not in str(error.value)
+    assert before
+    for name, weight in named_weights(learning.model).items():
+        assert torch.equal(weight, before[name])
+
+
+def test_time_is_a_limit_too() -> None:
+    learning = trainer()
+    learning.run(seconds=0.2)
+    assert learning.seconds >= 0.2
+    done = learning.steps_done
+    assert learning.run(seconds=0.2, steps=1000) == []
+    assert learning.steps_done == done
+    with pytest.raises(TfmrError, match="say when to stop"):
+        learning.run()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"peak": 0.0}, "peak must be positive: got 0.0"),
+        ({"warmup": 0}, "at least one step: got 0"),
+        ({"clip": 0.0}, "gradient norm must be positive: got 0.0"),
+        ({"smoothing": 1.0}, r"smoothing lies in \[0, 1\): got 1.0"),
+        ({"average": -0.1}, r"average lies in \[0, 1\): got -0.1"),
+    ],
+)
+def test_a_setting_out_of_range(changed: dict, message: str) -> None:
+    with pytest.raises(TfmrError, match=message):
+        TrainConfig(**changed)

@@ -1,0 +1,1 @@
+"""Training: the loss, the learning rate, the loop, what it leaves on disk, and the scores."""
