@@ -1,0 +1,106 @@
+"""The diagrams say in words what they draw, and draw every part that they name."""
+
+from collections import Counter
+
+import pytest
+import torch
+from matplotlib.patches import FancyBboxPatch
+from matplotlib.text import Text
+
+from tfmr.errors import TfmrError
+from tfmr.figures.architecture import (
+    data_flow,
+    decoder_block,
+    encoder_block,
+    influence,
+    right_shift,
+)
+from tfmr.figures.style import Figure
+
+
+def texts(figure: Figure) -> Counter[str]:
+    return Counter(text.get_text() for text in figure.findobj(Text) if text.get_text())
+
+
+def boxes(figure: Figure) -> int:
+    return sum(isinstance(patch, FancyBboxPatch) for axes in figure.axes for patch in axes.patches)
+
+
+def test_encoder_block_has_two_sublayers_and_two_norms_in_both_forms() -> None:
+    drawn = texts(encoder_block())
+    assert drawn["self-attention"] == drawn["feed-forward"] == 2
+    assert drawn["norm"] == drawn["+"] == 4
+    assert drawn["(n, d)"] == 4
+
+
+def heights(figure: Figure, name: str, left: bool) -> list[float]:
+    found = [text.get_position() for text in figure.findobj(Text) if text.get_text() == name]
+    return sorted(float(y) for x, y in found if (float(x) < 5) == left)
+
+
+def test_encoder_block_has_its_norms_after_the_sum_or_before_the_sublayer() -> None:
+    drawn = encoder_block()
+    attention, plus, norm = (
+        heights(drawn, name, True)[0] for name in ("self-attention", "+", "norm")
+    )
+    assert attention < plus < norm
+    attention, plus, norm = (
+        heights(drawn, name, False)[0] for name in ("self-attention", "+", "norm")
+    )
+    assert norm < attention < plus
+
+
+def test_decoder_block_reads_the_memory_by_keys_and_values() -> None:
+    drawn = decoder_block()
+    counted = texts(drawn)
+    assert counted["norm"] == counted["+"] == 3
+    places = {text.get_text(): text.get_position() for text in drawn.findobj(Text)}
+    order = [places[name][1] for name in ("self-attention", "cross-attention", "feed-forward")]
+    assert order == sorted(order)
+    across = places["cross-attention"][1]
+    assert places["memory"][1] == across
+    assert places["cross-attention"][0] < places["K, V"][0] < places["memory"][0]
+    assert places["self-attention"][1] < places["Q"][1] < across
+
+
+@pytest.mark.parametrize("n_layers", [1, 2, 6])
+def test_data_flow_draws_as_many_blocks_as_it_says(n_layers: int) -> None:
+    drawn = data_flow(n_layers)
+    assert boxes(drawn) == 2 * n_layers
+    assert f"each of the {n_layers} decoder blocks" in drawn.alt
+
+
+def test_right_shift_pairs_each_token_with_the_next() -> None:
+    drawn = right_shift(["<bos>", "so", "it", "is", "<eos>"])
+    assert "<bos> to so, so to it, it to is, is to <eos>" in drawn.alt
+    places = [
+        (text.get_text(), *text.get_position())
+        for text in drawn.findobj(Text)
+        if text.get_text() in ("<bos>", "so", "it", "is", "<eos>")
+    ]
+    low, high = min(y for _, _, y in places), max(y for _, _, y in places)
+    given = [word for word, _, y in sorted(places, key=lambda place: place[1]) if y == low]
+    wanted = [word for word, _, y in sorted(places, key=lambda place: place[1]) if y == high]
+    assert given == ["<bos>", "so", "it", "is", "<eos>"]
+    assert wanted == ["so", "it", "is", "<eos>"]
+
+
+def test_influence_counts_the_pairs_that_are_not_zero() -> None:
+    drawn = influence({"none": torch.zeros(2, 3), "lower": torch.ones(3, 3).tril()})
+    assert "none, 0 of 6; lower, 6 of 9" in drawn.alt
+    assert len(drawn.axes) == 2
+
+
+def test_influence_needs_a_panel() -> None:
+    with pytest.raises(TfmrError, match="at least one matrix"):
+        influence({})
+
+
+@pytest.mark.parametrize(
+    "drawn", [encoder_block(), decoder_block(), data_flow(), right_shift(["<bos>", "a", "<eos>"])]
+)
+def test_pictures_are_small_and_described(drawn: Figure) -> None:
+    png, _ = drawn._repr_png_()
+    assert len(png) < 60_000
+    assert repr(drawn) == drawn.alt
+    assert len(drawn.alt) > 100

@@ -1,0 +1,86 @@
+"""The pictures of attention: they draw, and what they say is what they were given."""
+
+import torch
+
+from tfmr.attention import causal_mask
+from tfmr.figures.attention import (
+    four_steps,
+    heads_by_hand,
+    mask_panels,
+    reading_arcs,
+    saturation,
+    split_layout,
+    weight_rows,
+)
+from tfmr.figures.style import Figure
+
+WORDS = ["I", "am", "good"]
+A = torch.tensor([[0.14, 0.28, 0.58], [0.40, 0.20, 0.40], [0.58, 0.14, 0.28]])
+
+
+def png_bytes(figure: Figure) -> int:
+    png, size = figure._repr_png_()
+    assert png.startswith(b"\x89PNG")
+    assert size["width"] <= 600
+    return len(png)
+
+
+def test_arcs_name_every_share_and_are_as_thick_as_it() -> None:
+    figure = reading_arcs(WORDS, A[0], query=0)
+    assert "from the word “I”" in figure.alt
+    assert "I 0.14, am 0.28, good 0.58" in figure.alt
+    thin, thick = (line.get_linewidth() for line in figure.axes[0].lines)
+    assert abs(thick - thin - 7 * float(A[0, 2] - A[0, 1])) < 1e-5
+    assert png_bytes(figure) < 60_000
+
+
+def test_four_steps_show_four_matrices() -> None:
+    figure = four_steps(WORDS, A * 5, A * 3, A, A[:, :2])
+    assert len(figure.axes) == 4
+    assert [len(axes.texts) for axes in figure.axes] == [9, 9, 9, 6]
+    assert "good (0.58, 0.14, 0.28)" in figure.alt
+    assert png_bytes(figure) < 60_000
+
+
+def test_weight_rows_list_all_weights() -> None:
+    figure = weight_rows(WORDS, {"first": A[0], "second": A[1]})
+    assert "second: 0.40, 0.20, 0.40" in figure.alt
+    assert len(figure.axes[0].texts) == 6
+    assert png_bytes(figure) < 60_000
+
+
+def test_saturation_names_both_ends_of_both_curves() -> None:
+    curves = {"divided": [2.0, 1.9], "not": [1.5, 0.0]}
+    figure = saturation([4, 512], curves, {"divided": [0.3, 0.3], "not": [0.3, 0.001]}, keys=10)
+    assert "divided: entropy from 2.0 to 1.9; not: entropy from 1.5 to 0.0" in figure.alt
+    assert "10 keys" in figure.alt
+    assert png_bytes(figure) < 60_000
+
+
+def test_masks_mark_what_is_hidden() -> None:
+    figure = mask_panels(WORDS, WORDS, {"causal": causal_mask(3)})
+    assert "causal 6 of 9" in figure.alt
+    hidden = sorted(
+        (int(t.get_position()[1]), int(t.get_position()[0])) for t in figure.axes[0].texts
+    )
+    assert hidden == [(0, 1), (0, 2), (1, 2)]
+    assert png_bytes(figure) < 60_000
+
+
+def test_heads_say_what_each_reads() -> None:
+    heads = torch.stack([A, A.flip(1)])
+    narrow = A[:, :2].expand(2, 3, 2)
+    figure = heads_by_hand(WORDS, narrow, narrow, heads, narrow)
+    assert "in head 1 I reads good most" in figure.alt
+    assert "in head 2 I reads I most" in figure.alt
+    assert png_bytes(figure) < 60_000
+
+
+def test_split_layout_tells_whole_rows_from_mixed_ones() -> None:
+    token = torch.arange(3)[:, None].expand(3, 4)
+    right = token.reshape(3, 2, 2).transpose(0, 1)
+    wrong = token.reshape(2, 3, 2)
+    figure = split_layout(WORDS, {"right": right, "wrong": wrong})
+    assert "right: head 1 holds I, am, good; head 2 holds I, am, good" in figure.alt
+    assert "wrong: head 1 holds I, I, am; head 2 holds am, good, good" in figure.alt
+    assert png_bytes(figure) < 60_000

@@ -1,0 +1,44 @@
+"""The pieces of a drawn diagram: a sheet, boxes, operations, and the paths between them."""
+
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch
+
+from tfmr.figures.style import INK, MUTED, WIDTH, Figure, figure
+
+Point = tuple[float, float]
+
+
+def sheet(width: float, height: float) -> tuple[Figure, Axes]:
+    """Axes without a frame, ``width`` by ``height`` units, a unit being the same both ways."""
+    made, (axes,) = figure(height=WIDTH * height / width)
+    axes.set(xlim=(0, width), ylim=(0, height), aspect="equal")
+    axes.axis("off")
+    return made, axes
+
+
+def box(axes: Axes, centre: Point, text: str, colour: str, size: Point) -> None:
+    """A part of a network: a rounded box, ``size`` units wide and high, with its name."""
+    corner = (centre[0] - size[0] / 2, centre[1] - size[1] / 2)
+    look = "round,pad=0,rounding_size=0.14"
+    axes.add_patch(
+        FancyBboxPatch(
+            corner, *size, boxstyle=look, facecolor="white", edgecolor=colour, lw=1.8, zorder=3
+        )
+    )
+    axes.text(*centre, text, ha="center", va="center_baseline", fontsize=11, color=INK, zorder=4)
+
+
+def operation(axes: Axes, centre: Point, sign: str) -> None:
+    """A small circle with the sign of what happens where paths meet."""
+    axes.plot(*centre, "o", ms=16, mfc="white", mec=INK, mew=1.3, zorder=3)
+    axes.text(*centre, sign, ha="center", va="center_baseline", fontsize=11.5, zorder=4)
+
+
+def line(axes: Axes, *points: Point, colour: str = MUTED, arrow: bool = True) -> None:
+    """A path through ``points``, with an arrow head at its end if ``arrow``."""
+    if len(points) > 2:
+        axes.plot(*zip(*points[:-1], strict=True), color=colour, lw=1.6, solid_capstyle="round")
+    look = {"arrowstyle": "-|>" if arrow else "-", "color": colour, "lw": 1.6}
+    axes.annotate(
+        "", points[-1], points[-2], arrowprops={**look, "shrinkA": 0, "shrinkB": 0}, zorder=2
+    )

@@ -1,0 +1,105 @@
+"""Figures of chapter 10: the whole model with its shapes, and where its weights are."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.patches import FancyBboxPatch
+
+from tfmr.figures.style import BLUE, CYCLE, GREEN, INK, MUTED, ORANGE, Figure, figure, styled
+
+Path = Sequence[tuple[str, Sequence[int]]]
+"""The stations of one side of the model: what stands there, and the shape that leaves it."""
+
+
+@styled
+def whole_model(source: Path, target: Path) -> Figure:
+    """The two sides of the model from ids upwards, each station with the shape that leaves it.
+
+    The source's last station feeds the target's station called "decoder".
+    """
+    fig, (axes,) = figure(height=0.85 * max(len(source), len(target)) + 0.3)
+    axes.set_axis_off()
+    axes.set(xlim=(0, 10), ylim=(-0.5, max(len(source), len(target)) - 0.3))
+    for x, stations, colour in ((2.4, source, BLUE), (7.6, target, GREEN)):
+        for y, (name, shape) in enumerate(stations):
+            axes.add_patch(
+                FancyBboxPatch(
+                    (x - 1.9, y - 0.27), 3.8, 0.54, boxstyle="round,pad=0.02,rounding_size=0.12",
+                    facecolor=colour + "22", edgecolor=colour,
+                )
+            )  # fmt: skip
+            axes.text(x, y + 0.09, name, ha="center", va="center", fontsize=10, color=INK)
+            axes.text(
+                x,
+                y - 0.13,
+                " × ".join(map(str, shape)),
+                ha="center",
+                va="center",
+                fontsize=9,
+                color=MUTED,
+            )
+            if y:
+                axes.annotate(
+                    "",
+                    (x, y - 0.28),
+                    (x, y - 0.72),
+                    arrowprops={"arrowstyle": "-|>", "color": MUTED},
+                )
+    decoder = next(y for y, (name, _) in enumerate(target) if name == "decoder")
+    axes.annotate(
+        "",
+        (5.68, decoder),
+        (4.32, len(source) - 1),
+        arrowprops={"arrowstyle": "-|>", "color": ORANGE, "lw": 1.8},
+    )
+    axes.text(5.0, (decoder + len(source) - 1) / 2 + 0.22, "memory", ha="center", color=ORANGE)
+
+    def say(stations: Path) -> str:
+        return ", ".join(f"{name} {' × '.join(map(str, shape))}" for name, shape in stations)
+
+    fig.alt = (
+        f"The Transformer from bottom to top. "
+        f"Source side: {say(source)}. Target side: {say(target)}. The source "
+        f"side's last output, the memory, feeds the decoder."
+    )
+    return fig
+
+
+@styled
+def parameter_shares(models: Mapping[str, Mapping[str, int]]) -> Figure:
+    """One bar per model, divided into its parts by their number of weights, in millions."""
+    fig, (axes,) = figure(height=0.75 * len(models) + 1.1)
+    parts = list(next(iter(models.values())))
+    for row, counts in enumerate(models.values()):
+        left = 0.0
+        for part, colour in zip(parts, CYCLE, strict=False):
+            width = counts[part] / 1e6
+            axes.barh(
+                row, width, left=left, color=colour, height=0.55, label=part if row == 0 else None
+            )
+            if width > 0.06 * max(sum(c.values()) for c in models.values()) / 1e6:
+                axes.text(
+                    left + width / 2,
+                    row,
+                    f"{width:.1f}",
+                    ha="center",
+                    va="center",
+                    color="white",
+                    fontsize=9,
+                )
+            left += width
+    axes.set_yticks(range(len(models)), list(models))
+    axes.invert_yaxis()
+    axes.set_xlabel("million weights")
+    axes.legend(
+        ncols=len(parts),
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        handlelength=1.0,
+        columnspacing=1.0,
+    )
+    said = "; ".join(
+        f"{name}: " + ", ".join(f"{part} {counts[part] / 1e6:.1f}" for part in parts)
+        for name, counts in models.items()
+    )
+    fig.alt = f"Bars of millions of weights by part. {said}."
+    return fig

@@ -1,0 +1,148 @@
+"""One style for every figure: colours, sizes, and a figure that can describe itself.
+
+A figure is drawn on a white card, so it reads the same on a light and on a dark page. The colours
+are those of Okabe and Ito (2008), which readers with any common colour blindness can tell apart.
+"""
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any, ParamSpec, TypeVar
+
+from cycler import cycler
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure as MatplotlibFigure
+
+INK = "#1f2933"
+MUTED = "#6b7280"
+GRID = "#e5e7eb"
+BLUE = "#0072b2"
+ORANGE = "#d55e00"
+GREEN = "#009e73"
+PURPLE = "#cc79a7"
+YELLOW = "#e69f00"
+SKY = "#56b4e9"
+CYCLE = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY)
+
+HEAT = LinearSegmentedColormap.from_list("tfmr.heat", ["#ffffff", "#9ecae1", BLUE, "#08306b"])
+"""For weights from 0 to 1: white is nothing."""
+SIGNED = LinearSegmentedColormap.from_list("tfmr.signed", [ORANGE, "#ffffff", BLUE])
+"""For values around zero: orange below, white at zero, blue above."""
+
+WIDTH = 6.2
+"""Inches. The text column shows it at this size; a phone at about 60 %."""
+DPI = 144
+
+RC: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 10,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.labelsize": 10,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": False,
+    "axes.prop_cycle": cycler(color=CYCLE),
+    "grid.color": GRID,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.8,
+    "text.color": INK,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function that draws, so that all it draws has the book's style."""
+    return rc_context(RC)(draw)
+
+
+class Figure(MatplotlibFigure):
+    """A matplotlib figure that a notebook shows once, as PNG, with its description as text.
+
+    ``alt`` says in a sentence what the picture shows, with the numbers it was drawn from. It is the
+    ``repr`` of the figure, so nbval compares it with every run, and the page uses it as the image's
+    alternative text.
+    """
+
+    alt: str = ""
+
+    def __repr__(self) -> str:
+        return self.alt or super().__repr__()
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        buffer = BytesIO()
+        FigureCanvasAgg(self)
+        self.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+        # Without a height, which the page would keep while a phone narrows the picture.
+        return buffer.getvalue(), {"width": round(self.get_figwidth() * 96)}
+
+
+@styled
+def figure(
+    rows: int = 1, columns: int = 1, *, height: float = 2.6, width: float = WIDTH, **grid: Any
+) -> tuple[Figure, list[Axes]]:
+    """A figure in the book's style and its axes, row by row.
+
+    ``height`` and ``width`` are in inches; ``grid`` goes to
+    :meth:`matplotlib.figure.Figure.subplots` (``sharex``, ``width_ratios`` and the like).
+    """
+    made = Figure(figsize=(width, height), layout="constrained")
+    axes = made.subplots(rows, columns, squeeze=False, **grid)
+    return made, list(axes.flat)
+
+
+@styled
+def heatmap(
+    axes: Axes,
+    values: Any,
+    *,
+    row_labels: list[str],
+    column_labels: list[str],
+    signed: bool = False,
+    numbers: bool = True,
+    digits: int = 2,
+    limit: float | None = None,
+) -> None:
+    """Draw a ``(row, column)`` matrix as tiles, each with its number if ``numbers``.
+
+    Colours run from 0 to ``limit`` (or from −``limit`` to ``limit`` if ``signed``); ``limit``
+    defaults to the largest magnitude present.
+    """
+    grid = [[float(value) for value in row] for row in values]
+    largest = max((abs(value) for row in grid for value in row), default=1.0) or 1.0
+    top = limit if limit is not None else largest
+    axes.imshow(
+        grid,
+        cmap=SIGNED if signed else HEAT,
+        vmin=-top if signed else 0.0,
+        vmax=top,
+        aspect="equal",
+    )
+    axes.set_xticks(range(len(column_labels)), column_labels)
+    axes.set_yticks(range(len(row_labels)), row_labels)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if numbers:
+        for i, row in enumerate(grid):
+            for j, value in enumerate(row):
+                dark = abs(value) > 0.6 * top
+                axes.text(
+                    j, i, f"{value:.{digits}f}", ha="center", va="center", fontsize=9,
+                    color="white" if dark else INK,
+                )  # fmt: skip

@@ -1,0 +1,91 @@
+"""Looking inside: attention maps of any model, and the size of its gradients and activations."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from tfmr.attention import MultiHeadAttention
+from tfmr.errors import require
+
+
+@contextmanager
+def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """Record every attention map of ``model`` while the ``with`` block runs.
+
+    Yields:
+        For each multi-head attention, by its name in the model (such as
+        ``"decoder.blocks.0.cross_attention"``), the maps ``(batch, heads, query, key)`` of its
+        calls, in order.
+
+    Raises:
+        TfmrError: if the model has no multi-head attention.
+
+    >>> block = MultiHeadAttention(8, 2)
+    >>> with record_attention(nn.ModuleDict({"only": block})) as maps:
+    ...     _ = block(torch.zeros(1, 3, 8))
+    >>> [tuple(weights.shape) for weights in maps["only"]]
+    [(1, 2, 3, 3)]
+    """
+    attentions = {name: m for name, m in model.named_modules() if isinstance(m, MultiHeadAttention)}
+    require(
+        bool(attentions), f"there is no multi-head attention in a {type(model).__name__} to record"
+    )
+    maps: dict[str, list[Tensor]] = {name: [] for name in attentions}
+    for name, attention in attentions.items():
+        attention.recorded = maps[name]
+    try:
+        yield maps
+    finally:
+        for attention in attentions.values():
+            attention.recorded = None
+
+
+@contextmanager
+def record_norms(model: nn.Module, *kinds: type[nn.Module]) -> Iterator[dict[str, list[float]]]:
+    """Record how long the vectors are that leave every part of ``kinds`` in the ``with`` block.
+
+    Yields:
+        For each part, by name, the mean Euclidean norm over the last axis of the output of each of
+        its calls.
+    """
+    norms: dict[str, list[float]] = {}
+    handles = []
+    for name, module in model.named_modules():
+        if isinstance(module, kinds):
+            found = norms[name] = []
+
+            def hook(_: nn.Module, __: object, output: Tensor, found: list[float] = found) -> None:
+                found.append(float(output.detach().norm(dim=-1).mean()))
+
+            handles.append(module.register_forward_hook(hook))
+    try:
+        yield norms
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def gradient_norms(model: nn.Module) -> dict[str, float]:
+    """The Euclidean norm of each parameter's gradient, by name, after a backward pass.
+
+    Raises:
+        TfmrError: if no parameter has a gradient.
+    """
+    norms = {
+        name: float(p.grad.norm()) for name, p in model.named_parameters() if p.grad is not None
+    }
+    require(bool(norms), "no parameter has a gradient yet: call loss.backward() first")
+    return norms
+
+
+def entropy(weights: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
+    """How spread out attention is, in nats: 0 for one key, log n for n keys alike.
+
+    >>> entropy(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
+    tensor([0.0000, 0.6931])
+    """
+    nats: Tensor = torch.special.entr(weights).sum(dim=-1)
+    return nats
