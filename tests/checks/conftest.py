@@ -1,0 +1,94 @@
+"""A copy of the project, small enough to break."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from tools import ROOT
+from tools.notebooks import normal_form
+
+COPIED = ("tfmr", "tools", "tests/conftest.py", "pyproject.toml", "requirements.lock")
+
+
+class Copy:
+    """A copied project: plant a fault in it and see what the checks say."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for name in COPIED:
+            self.bring(name)
+
+    def bring(self, name: str) -> Path:
+        """Copy a file or folder of the project to the same place in the copy."""
+        source, target = ROOT / name, self.root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+        return target
+
+    def chapter(self, pattern: str) -> str:
+        """Bring the one chapter whose name matches ``pattern``; return its name."""
+        [path] = (ROOT / "book").glob(pattern)
+        name = path.relative_to(ROOT).as_posix()
+        self.bring(name)
+        return name
+
+    def write_chapter(
+        self, *sources: str, name: str = "book/01-small.ipynb", **settings: str
+    ) -> str:
+        """Write a chapter of code cells and store its outputs."""
+        path = self.root / name
+        path.parent.mkdir(exist_ok=True)
+        cells = [new_code_cell(source) for source in sources]
+        path.write_text(normal_form(new_notebook(cells=cells)), "utf-8")
+        done = self.run("tools.notebooks", "refresh", name, **settings)
+        assert done.returncode == 0, done.stderr
+        return name
+
+    def plant(self, name: str, right: str, wrong: str) -> None:
+        """Put ``wrong`` wherever ``right`` stands in a file, which must contain it."""
+        path = self.root / name
+        text = path.read_text("utf-8")
+        assert right in text, (
+            f"{name} no longer contains {right!r}: plant the fault where it is now"
+        )
+        path.write_text(text.replace(right, wrong), "utf-8")
+
+    def run(
+        self, module: str, *arguments: str, **settings: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``python -m module`` in the copy, with the copy's package and these settings."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+        return subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            cwd=self.root,
+            env=environment | {"PYTHONPATH": str(self.root)} | settings,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def verify(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        """Run ``python -m tools.verify`` in the copy."""
+        return self.run("tools.verify", *arguments, **settings)
+
+    def stamped(self) -> list[str]:
+        """The names of the chapters that are recorded as verified."""
+        return sorted(path.stem for path in (self.root / ".verified").glob("*.json"))
+
+    def unit_tests(self, name: str) -> subprocess.CompletedProcess[str]:
+        """Run one of the project's test files in the copy, up to its first failure."""
+        self.bring(name)
+        return self.run("pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", name)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    return Copy(tmp_path)

@@ -1,0 +1,189 @@
+"""The check is checked: whatever goes wrong, the right part goes red, and for the right reason."""
+
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from tools import notebooks
+
+SMALL = ("x = 0.1 + 0.2\nprint(f'{x:.3f}')", "x > 0.3")
+ATTENTION = """
+import torch
+from tfmr.attention import scaled_dot_product_attention
+q = k = v = torch.eye(4)
+print([round(w, 3) for w in scaled_dot_product_attention(q, k, v)[1][0].tolist()])
+"""
+
+
+def red(done: CompletedProcess[str], *said: str) -> None:
+    """The chapter ran, its comparison failed, and the output says so."""
+    told = done.stdout + done.stderr
+    assert done.returncode == 1, told
+    assert "FAILED" in told
+    assert "ModuleNotFoundError" not in told
+    assert "NOT all hold" in told
+    for words in said:
+        assert words in told
+
+
+def test_an_honest_chapter_is_verified_once(copy: Any) -> None:
+    name = copy.write_chapter(*SMALL)
+    first = copy.verify()
+    assert first.returncode == 0, first.stdout
+    assert "1 chapters run" in first.stdout
+    second = copy.verify()
+    assert second.returncode == 0
+    assert "0 chapters run" in second.stdout
+    assert "1 verified before" in second.stdout
+    assert copy.stamped() == ["01-small"]
+    assert copy.run("tools.notebooks", "check", name).returncode == 0
+
+
+def test_a_changed_number_in_a_stored_output(copy: Any) -> None:
+    copy.plant(copy.write_chapter(*SMALL), '"0.300\\n"', '"0.301\\n"')
+    red(copy.verify(), "Cell outputs differ", "book/01-small.ipynb")
+    assert copy.stamped() == []
+
+
+def test_a_stored_output_that_is_gone(copy: Any) -> None:
+    name = copy.write_chapter("print('kept')", "print('gone')")
+    notebook = notebooks.read(copy.root / name)
+    notebook.cells[1].outputs = []
+    notebooks.write(copy.root / name, notebooks.normal_form(notebook))
+    red(copy.verify(), "Unexpected output fields")
+
+
+def test_a_cell_that_raises(copy: Any) -> None:
+    copy.plant(copy.write_chapter(*SMALL), "x > 0.3", "assert x < 0.3")
+    copy.run("tools.notebooks", "normalise", "book/01-small.ipynb")
+    red(copy.verify(), "AssertionError")
+
+
+def test_a_cell_that_warns(copy: Any) -> None:
+    name = copy.write_chapter("import tfmr", "1 + 1")
+    copy.plant(
+        "tfmr/__init__.py", "__version__", "import warnings\nwarnings.warn('old')\n__version__"
+    )
+    red(copy.verify(), "stderr")
+    refused = copy.run("tools.notebooks", "refresh", name)
+    assert refused.returncode == 1
+    assert "writes to stderr" in refused.stderr
+
+
+def test_a_warning_that_was_stored(copy: Any) -> None:
+    name = copy.write_chapter("print('fine')")
+    copy.plant(name, '"name": "stdout"', '"name": "stderr"')
+    copy.plant(name, "print('fine')", "import sys; print('fine', file=sys.stderr)")
+    copy.run("tools.notebooks", "normalise", name)
+    red(copy.verify(), "writes to stderr")
+
+
+def test_an_output_that_asks_not_to_be_checked(copy: Any) -> None:
+    copy.plant(copy.write_chapter(*SMALL), "x > 0.3", "# NBVAL_IGNORE_OUTPUT\\nx > 0.3")
+    copy.run("tools.notebooks", "normalise", "book/01-small.ipynb")
+    red(copy.verify(), "every output is checked")
+
+
+def test_a_chapter_that_is_not_in_normal_form(copy: Any) -> None:
+    copy.plant(copy.write_chapter(*SMALL), '"execution_count": 2', '"execution_count": 7')
+    red(copy.verify(), "not in normal form; run: python -m tools.notebooks normalise")
+
+
+def test_one_chapter_that_fails_beside_one_that_holds(copy: Any) -> None:
+    copy.write_chapter(*SMALL)
+    copy.plant(copy.write_chapter(*SMALL, name="book/02-next.ipynb"), '"0.300\\n"', '"0.301\\n"')
+    red(copy.verify(), "book/02-next.ipynb")
+    assert copy.stamped() == ["01-small"]
+
+
+def test_a_chapter_that_is_too_slow(copy: Any) -> None:
+    copy.write_chapter(*SMALL)
+    copy.plant("tools/verify.py", "CHAPTER_SECONDS = 90.0", "CHAPTER_SECONDS = 0.0")
+    red(copy.verify(), "slower than 0 s")
+    assert copy.stamped() == []
+
+
+def test_an_output_that_holds_on_one_setting_only(copy: Any) -> None:
+    copy.write_chapter("import os\nprint(os.environ.get('LANGUAGE'))", LANGUAGE="en")
+    assert copy.verify(LANGUAGE="en").returncode == 0
+    red(copy.verify("--all", "--no-stamp", LANGUAGE="de"), "Cell outputs differ")
+    assert copy.stamped() == ["01-small"], "another setting says nothing about this one"
+    red(copy.verify("--all", LANGUAGE="de"), "Cell outputs differ")
+    assert copy.stamped() == [], "a chapter that failed is no longer verified"
+
+
+SQRT = ("tfmr/attention.py", " / math.sqrt(q.shape[-1])", "")
+CAUSAL = ("tfmr/attention.py", "tril(diagonal=key - query)", "tril(diagonal=key - query + 1)")
+BASE = ("tfmr/position.py", "base: float = 10000.0", "base: float = 1000.0")
+
+
+@pytest.mark.parametrize(
+    ("fault", "chapter"),
+    [(SQRT, "04-*.ipynb"), (CAUSAL, "04-*.ipynb"), (BASE, "06-*.ipynb")],
+    ids=["sqrt-dropped", "mask-off-by-one", "base-1000"],
+)
+def test_a_fault_in_the_package_fails_the_chapter(
+    copy: Any, fault: tuple[str, str, str], chapter: str
+) -> None:
+    name = copy.chapter(chapter)
+    copy.plant(*fault)
+    red(copy.verify(name), name, "Notebook cell execution failed")
+
+
+@pytest.mark.parametrize(
+    ("fault", "tests"),
+    [
+        (SQRT, "tests/test_attention.py"),
+        (CAUSAL, "tests/test_attention.py"),
+        (BASE, "tests/test_position.py"),
+    ],
+    ids=["sqrt-dropped", "mask-off-by-one", "base-1000"],
+)
+def test_a_fault_in_the_package_fails_its_unit_test(
+    copy: Any, fault: tuple[str, str, str], tests: str
+) -> None:
+    copy.plant(*fault)
+    done = copy.unit_tests(tests)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 failed" in done.stdout
+    assert "ModuleNotFoundError" not in done.stdout
+
+
+def test_a_change_in_the_package_alone_runs_the_chapter_again(copy: Any) -> None:
+    name = copy.write_chapter(ATTENTION)
+    assert copy.verify().returncode == 0
+    copy.plant(*SQRT)
+    again = copy.verify()
+    red(again, f"{name}: changed since it was verified: tfmr/attention.py", "Cell outputs differ")
+    copy.plant(
+        "tfmr/attention.py",
+        "q @ k.transpose(-2, -1)",
+        "q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])",
+    )
+    mended = copy.verify()
+    assert mended.returncode == 0, mended.stdout
+    assert "1 chapters run" in mended.stdout
+
+
+CHANGED = ("tfmr/layers.py", "requirements.lock", "book/01-small.ipynb", "book/recorded.json")
+
+
+def test_the_site_is_not_built_from_what_is_not_verified(copy: Any) -> None:
+    def refused(why: str) -> None:
+        done = copy.run("tools.site", "build")
+        assert done.returncode == 2
+        assert f"{name}: {why}" in done.stderr
+        assert not (copy.root / "site").exists()
+
+    name = copy.write_chapter(*SMALL)
+    (copy.root / "book" / "recorded.json").write_text("{}")
+    refused("it was never verified here")
+    assert copy.verify().returncode == 0
+    for changed in CHANGED:
+        path = copy.root / changed
+        before = path.read_bytes()
+        path.write_bytes(before + b"\n")
+        refused(f"changed since it was verified: {changed}")
+        path.write_bytes(before)
+    assert "0 chapters run" in copy.verify().stdout, "all is as it was verified"

@@ -1,0 +1,130 @@
+"""README, CONTRIBUTING and the workflows name the commands that exist, and all of them."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import tfmr
+from tools.notebooks import chapters
+
+ROOT = Path(tfmr.__file__).parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+TARGETS = dict(re.findall(r"^([a-z]+):[^#\n]*## (.+)$", MAKEFILE, re.MULTILINE))
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def commands(text: str) -> set[str]:
+    """The targets that a text tells the reader to make."""
+    return set(re.findall(r"(?:^|`|\s)make ([a-z]+)\b", text))
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of every table row in a Markdown ``text``."""
+    lines = (line.strip() for line in text.splitlines())
+    return [[c.strip() for c in line.strip("|").split("|")] for line in lines if line[:1] == "|"]
+
+
+def jobs(workflow: Path) -> list[tuple[str, dict[str, Any]]]:
+    return list(yaml.safe_load(workflow.read_text("utf-8"))["jobs"].items())
+
+
+def test_every_target_of_the_makefile_is_described_and_phony() -> None:
+    phony = set(re.findall(r"^\.PHONY: ([a-z]+)$", MAKEFILE, re.MULTILINE))
+    assert phony == TARGETS.keys()
+    assert phony >= {
+        "help",
+        "book",
+        "serve",
+        "test",
+        "check",
+        "refresh",
+        "portable",
+        "lock",
+        "clean",
+    }
+
+
+def test_contributing_has_a_row_for_every_target_and_no_other() -> None:
+    described = [
+        cells[0].strip("`") for cells in rows(CONTRIBUTING) if cells[0].startswith("`make ")
+    ]
+    assert described == [f"make {target}" for target in TARGETS]
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "book/index.md"])
+def test_no_page_names_a_target_that_does_not_exist(name: str) -> None:
+    code = re.findall(r"`{3}.*?`{3}|`[^`\n]+`", (ROOT / name).read_text("utf-8"), re.DOTALL)
+    assert commands("\n".join(code)) <= TARGETS.keys()
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_contributing_gives_the_local_command_of_every_job(workflow: Path) -> None:
+    for name, job in jobs(workflow):
+        made = [
+            target
+            for step in job["steps"]
+            for target in re.findall(r"^make ([a-z]+)", step.get("run", ""), re.MULTILINE)
+        ]
+        assert made, f"{workflow.name}: {name} makes nothing"
+        told = [
+            cells for cells in rows(CONTRIBUTING) if cells[0] == f"`{workflow.stem}` / `{name}`"
+        ]
+        assert len(told) == 1, f"CONTRIBUTING.md has no row for {workflow.stem} / {name}"
+        assert re.findall(r"make ([a-z]+)", told[0][-1]) == made
+
+
+def test_contributing_names_no_job_that_does_not_exist() -> None:
+    named = {cells[0] for cells in rows(CONTRIBUTING) if " / " in cells[0]}
+    there = {f"`{path.stem}` / `{name}`" for path in WORKFLOWS for name, _ in jobs(path)}
+    assert named == there | {"`.ci/run` / `test`", "pre-commit / all hooks"}
+
+
+def test_the_hooks_of_a_commit_are_the_steps_of_make_check() -> None:
+    config = ROOT / ".pre-commit-config.yaml"
+    checked = [sys.executable, "-m", "pre_commit", "validate-config", str(config)]
+    assert subprocess.run(checked, check=False).returncode == 0
+    [local] = yaml.safe_load(config.read_text("utf-8"))["repos"]
+    hooks = [hook["entry"].removeprefix(".venv/bin/python ") for hook in local["hooks"]]
+    recipe = re.search(r"^check:.*?(?=\n\n)", MAKEFILE, re.DOTALL | re.MULTILINE)
+    assert recipe
+    assert hooks == re.findall(r"\$\(PY\) (.+)", recipe[0])
+
+
+def test_the_continuous_run_is_the_readmes_test_command() -> None:
+    assert "make test" in README
+    assert re.search(r"^make test\b", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
+
+
+def test_the_readme_quotes_the_recorded_run() -> None:
+    folder = ROOT / "benchmarks" / "multi30k-de-en"
+    record = json.loads((folder / "scores.json").read_text("utf-8"))
+    told = " ".join(README.split())
+    assert f"{record['parameters'] / 1e6:.2f} million weights" in told
+    for row in record["scores"]:
+        assert f"{row['test_bleu']:.1f} BLEU after {row['minutes']:g}" in told
+        assert row["signature"] in told
+    minutes = " ".join(f"{row['minutes']:g}" for row in record["scores"])
+    assert (
+        f"--corpus {record['corpus']} --direction {record['direction']} --minutes {minutes}" in told
+    )
+
+
+def test_the_readmes_map_names_every_chapter_and_every_module() -> None:
+    linked = re.findall(r"\]\((book/[\w-]+\.ipynb)\)", README)
+    assert linked == [path.relative_to(ROOT).as_posix() for path in chapters()]
+    modules = set(re.findall(r"\]\((tfmr/[\w./]+)\)", README))
+    assert all((ROOT / module).exists() for module in modules)
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_between_files_lead_somewhere(name: str) -> None:
+    for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (ROOT / name).read_text("utf-8")):
+        assert (ROOT / target).exists(), f"{name} links to {target}"

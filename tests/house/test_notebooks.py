@@ -1,0 +1,175 @@
+"""The normal form: one notebook, one file, whoever ran it and however often."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from tools import notebooks
+from tools.notebooks import WIDGET_STATE, WIDGET_VIEW, check, normal_form, problems, refresh
+
+WIDGET = """
+import anywidget, traitlets
+
+class Dial(anywidget.AnyWidget):
+    _esm = "export default { render({ model, el }) { el.textContent = model.get('turn') } }"
+    turn = traitlets.Int(0).tag(sync=True)
+    def __repr__(self):
+        return f"Dial(turn={self.turn})"
+
+never_shown, dial = Dial(turn=1), Dial(turn=2)
+dial
+"""
+FIGURE = """
+from tfmr.figures.style import figure
+drawn, (axes,) = figure()
+_ = axes.plot([1, 2])
+drawn.alt = "A line from 1 to 2."
+drawn
+"""
+
+
+@pytest.fixture(scope="module")
+def chapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small chapter with text, a stream, a picture and a widget, run once."""
+    path = tmp_path_factory.mktemp("book") / "01-small.ipynb"
+    cells = [
+        new_markdown_cell("# Small"),
+        new_code_cell("print('one')\nprint('two', flush=True)\nprint('three')"),
+        new_code_cell(FIGURE),
+        new_code_cell(WIDGET),
+        new_code_cell("dial.turn = 3\ndial"),
+    ]
+    path.write_text(json.dumps(new_notebook(cells=cells)), "utf-8")
+    assert refresh(path) == []
+    return path
+
+
+def stored(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
+def test_a_second_run_changes_no_byte(chapter: Path) -> None:
+    before = chapter.read_bytes()
+    assert refresh(chapter) == []
+    assert chapter.read_bytes() == before
+    assert check(chapter) == []
+
+
+def test_the_file_has_what_the_page_needs_and_no_more(chapter: Path) -> None:
+    notebook = stored(chapter)
+    assert chapter.read_text("utf-8").endswith("}\n")
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    assert sorted(notebook["metadata"]) == ["kernelspec", "language_info", "widgets"]
+    assert notebook["metadata"]["language_info"] == {"name": "python"}
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == [1, 2, 3, 4]
+    assert code[0]["outputs"][0]["text"] == ["one\n", "two\n", "three\n"]
+    assert [cell["metadata"] for cell in code] == [
+        *({}, {"mystnb": {"image": {"alt": "A line from 1 to 2."}}}, {}, {})
+    ]
+
+
+def test_widgets_have_stable_names_and_no_code(chapter: Path) -> None:
+    notebook = stored(chapter)
+    state = notebook["metadata"]["widgets"][WIDGET_STATE]["state"]
+    views = [
+        output["data"][WIDGET_VIEW]["model_id"]
+        for cell in notebook["cells"]
+        for output in cell.get("outputs", ())
+        if WIDGET_VIEW in output.get("data", {})
+    ]
+    assert views == [f"{1:032x}"] * 2
+    assert list(state) == [f"{1:032x}", f"{2:032x}"], "the dial and its layout; nothing never shown"
+    dial = state[views[0]]["state"]
+    assert dial["turn"] == 3
+    assert dial["layout"] == f"IPY_MODEL_{2:032x}"
+    assert not {"_esm", "_css", "tabbable", "tooltip"} & dial.keys()
+    assert None not in state[f"{2:032x}"]["state"].values()
+
+
+def test_cells_are_named_by_their_source() -> None:
+    cells = [
+        new_code_cell("x = 1", id="a"),
+        new_code_cell("x = 1", id="b"),
+        new_markdown_cell("x = 1"),
+    ]
+    first = json.loads(normal_form(new_notebook(cells=cells)))
+    names = [cell["id"] for cell in first["cells"]]
+    assert names[1] == f"{names[0]}-2"
+    assert len(set(names)) == 3
+
+
+def test_the_normal_form_is_its_own_normal_form_and_leaves_its_argument_alone(
+    chapter: Path,
+) -> None:
+    notebook = notebooks.read(chapter)
+    notebook.cells[1].metadata["execution"] = {"iopub.execute_input": "2017-06-12"}
+    notebook.cells[1].metadata["collapsed"] = True
+    notebook.metadata["kernelspec"]["name"] = "mine"
+    assert normal_form(notebook) == chapter.read_text("utf-8")
+    assert notebook.metadata["kernelspec"]["name"] == "mine"
+
+
+def test_check_says_what_to_run(chapter: Path, tmp_path: Path) -> None:
+    other = tmp_path / "02-other.ipynb"
+    other.write_text(json.dumps(stored(chapter)), "utf-8")
+    [problem] = check(other)
+    assert f"python -m tools.notebooks normalise {other}" in problem
+    notebooks.normalise(other)
+    assert check(other) == []
+    assert other.read_bytes() == chapter.read_bytes()
+
+
+def cell_with(
+    source: str = "1", output: NotebookNode | None = None, **metadata: Any
+) -> NotebookNode:
+    cell = new_code_cell(source, metadata=metadata, outputs=[output] if output else [])
+    return new_notebook(cells=[cell])
+
+
+def picture(text: str, size: int = 100) -> NotebookNode:
+    return new_output("display_data", data={"image/png": "A" * size, "text/plain": text})
+
+
+@pytest.mark.parametrize(
+    ("notebook", "said"),
+    [
+        (cell_with("# NBVAL_IGNORE_OUTPUT\nx"), "not to be checked"),
+        (cell_with(tags=["raises-exception"]), "not to be checked"),
+        (cell_with(output=new_output("error", ename="ValueError")), "raises ValueError"),
+        (cell_with(output=new_output("stream", name="stderr", text="Warning: x")), "stderr"),
+        (
+            cell_with(output=new_output("stream", text="<thing at 0x7f00aa>")),
+            "give the object a repr",
+        ),
+        (cell_with(output=picture("<Figure size 1x1>")), "picture without a text"),
+        (cell_with(output=picture("A line.", 100_000)), "75 KB"),
+    ],
+)
+def test_what_may_not_be_stored_is_named(notebook: NotebookNode, said: str) -> None:
+    [problem] = problems(notebook)
+    assert said in problem
+    assert problem.startswith("code cell 1 ")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("1 / 0", "ZeroDivisionError"),
+        ("import warnings\nwarnings.warn('careful', stacklevel=1)", "stderr"),
+    ],
+)
+def test_a_chapter_that_may_not_be_stored_stays_as_it_was(
+    tmp_path: Path, source: str, said: str
+) -> None:
+    path = tmp_path / "03-wrong.ipynb"
+    path.write_text(normal_form(cell_with(source)), "utf-8")
+    before = path.read_bytes()
+    [problem] = refresh(path)
+    assert said in problem
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
