@@ -1,0 +1,55 @@
+"""The reference of the package: one section a module, from the bottom of the package up."""
+
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+PAGE = "book/api"
+MARK = "<!-- modules -->"
+ORDER = (
+    *("errors", "ids", "recurrent", "attention", "position", "layers", "encoder", "decoder"),
+    *("model", "seq2seq", "data", "train", "decode", "probe", "family", "figures", "widgets"),
+    "exercises",
+)
+SECTION = """## {module}
+
+```{{eval-rst}}
+.. automodule:: {module}
+   :members:
+   :ignore-module-all:
+   :no-value:
+   :exclude-members: set
+```
+"""
+"""``set`` is a method that matplotlib writes, in its own markup, for every class of figures."""
+
+
+def modules(package: Path) -> list[str]:
+    """Dotted names of the modules below ``package``, in the order in which the book needs them."""
+    found = []
+    for file in package.rglob("*.py"):
+        parts = file.relative_to(package.parent).with_suffix("").parts
+        if not any(part.startswith("_") for part in parts):
+            found.append(parts)
+
+    def rank(parts: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+        return (ORDER.index(parts[1]) if parts[1] in ORDER else len(ORDER), parts)
+
+    return [".".join(parts) for parts in sorted(found, key=rank)]
+
+
+def fill(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put a section for every module where the page marks their place."""
+    if docname == PAGE:
+        names = modules(Path(app.srcdir, "tfmr"))
+        source[0] = source[0].replace(
+            MARK, "\n".join(SECTION.format(module=name) for name in names)
+        )
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Connect this extension to Sphinx."""
+    sys.path.insert(0, str(app.srcdir))
+    app.connect("source-read", fill)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

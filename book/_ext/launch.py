@@ -1,0 +1,45 @@
+"""Buttons that open a chapter in Colab or Binder, where the published book knows its repository."""
+
+import os
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.errors import ExtensionError
+
+SETTING = "TFMR_REPOSITORY"
+ADDRESS = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+")
+SERVICES = {
+    "notebook_interface": "jupyterlab",
+    "binderhub_url": "https://mybinder.org",
+    "colab_url": "https://colab.research.google.com",
+}
+
+
+def launch_options(repository: str) -> dict[str, Any]:
+    """Theme options for a repository; without one, options that show no button."""
+    address = repository.strip().removesuffix("/").removesuffix(".git")
+    if not address:
+        return {"repository_url": "", "launch_buttons": {}}
+    if not ADDRESS.fullmatch(address):
+        raise ExtensionError(
+            f"{SETTING} should be the address of the book's repository, like "
+            f"https://github.com/owner/name, and is {repository!r}"
+        )
+    return {
+        "repository_url": address,
+        "repository_branch": "main",
+        "launch_buttons": dict(SERVICES),
+    }
+
+
+def add_buttons(app: Sphinx, config: Config) -> None:
+    """Read the setting and hand it to the theme."""
+    config.html_theme_options.update(launch_options(os.environ.get(SETTING, "")))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Connect this extension to Sphinx."""
+    app.connect("config-inited", add_buttons)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,50 @@
+"""Live figures in the page: their code, a place to stand in, and words for when they cannot run."""
+
+import shutil
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from chapters import is_mime_bundle
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class PlaceFigures(SphinxTransform):
+    """Wrap a widget's output in a ``div`` that says what it is until its code has started."""
+
+    default_priority = 852
+
+    def apply(self, **kwargs: Any) -> None:
+        """Wrap every view of a widget on the page."""
+        for bundle in self.document.findall(is_mime_bundle):
+            words = next((p.astext() for p in bundle if p.get("mime_type") == "text/plain"), "")
+            for part in bundle:
+                if part.get("mime_type") == VIEW:
+                    script = next(part.findall(nodes.raw)).astext()
+                    part.clear()
+                    html = (
+                        f'<div class="live-figure">{script}'
+                        f'<p class="live-figure__note">{escape(words.strip())}</p></div>'
+                    )
+                    part += nodes.raw("", html, format="html")
+
+
+def copy_code(app: Sphinx, failure: Exception | None) -> None:
+    """Publish ``tfmr/widgets/*.js`` and ``*.css`` as they are."""
+    if failure is not None or app.builder.format != "html":
+        return
+    target = Path(app.outdir, "_static", "widgets")
+    target.mkdir(parents=True, exist_ok=True)
+    for file in sorted(Path(app.srcdir, "tfmr", "widgets").glob("*.*s")):
+        shutil.copyfile(file, target / file.name)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Connect this extension to Sphinx."""
+    app.add_transform(PlaceFigures)
+    app.connect("build-finished", copy_code)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

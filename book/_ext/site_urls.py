@@ -1,0 +1,41 @@
+"""Addresses without the folder: ``book/02-gates`` is published as ``02-gates.html``."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
+
+FOLDER = "book/"
+
+
+class BookBuilder(StandaloneHTMLBuilder):
+    """Sphinx's HTML builder, with the chapters at the root of the site."""
+
+    def get_target_uri(self, docname: str, typ: str | None = None) -> str:
+        """The address of a page below the root of the site."""
+        return super().get_target_uri(docname.removeprefix(FOLDER), typ)
+
+    def get_outfilename(self, pagename: str) -> Any:
+        """The file of a page."""
+        return super().get_outfilename(pagename.removeprefix(FOLDER))
+
+    def dump_search_index(self) -> None:
+        """The search page makes addresses out of page names, so they lose the folder, too."""
+        super().dump_search_index()
+        index = Path(self.outdir, self.searchindex_filename)
+        text = index.read_text(encoding="utf-8")
+        names = re.search(r'"docnames": \[[^\]]*\]', text)
+        if names is None:
+            raise ValueError(f"{index}: no list of page names")
+        index.write_text(
+            text.replace(names.group(), names.group().replace(f'"{FOLDER}', '"'), 1),
+            encoding="utf-8",
+        )
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Connect this extension to Sphinx."""
+    app.add_builder(BookBuilder, override=True)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,106 @@
+"""The build, on a book of two pages: red when it should be, and without dead buttons."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tools import ROOT, site
+
+CHAPTER = "04-self-attention"
+EXERCISES = """
+```{exercise}
+:label: one
+Do this.
+```
+
+```{exercise}
+:label: two
+After {ref}`one`, do that.
+```
+"""
+REPOSITORY = "https://github.com/owner/name"
+
+
+def notebook(text: str) -> str:
+    cell = {"cell_type": "markdown", "id": "text", "metadata": {}, "source": text}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+@pytest.fixture
+def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A book with the real configuration, extensions and styles, and two pages."""
+    monkeypatch.delenv("TFMR_REPOSITORY", raising=False)
+    root = tmp_path / "project"
+    for name in ("_ext", "_assets"):
+        shutil.copytree(ROOT / "book" / name, root / "book" / name)
+    (root / "book" / "vendor").mkdir()
+    shutil.copyfile(ROOT / "_config.yml", root / "_config.yml")
+    shutil.copyfile(ROOT / "book" / "references.bib", root / "book" / "references.bib")
+    toc = {"format": "jb-book", "root": "book/index", "chapters": [{"file": f"book/{CHAPTER}"}]}
+    (root / "_toc.yml").write_text(yaml.safe_dump(toc), encoding="utf-8")
+    (root / "book" / "index.md").write_text(
+        f"# A book\n\nSee []({CHAPTER}.ipynb).\n", encoding="utf-8"
+    )
+    (root / "book" / f"{CHAPTER}.ipynb").write_text(
+        notebook(f"# Self-attention\n\nA page.\n{EXERCISES}"), encoding="utf-8"
+    )
+    return root
+
+
+def test_builds_without_dead_buttons(book: Path, tmp_path: Path) -> None:
+    pages = site.build(book, tmp_path / "site")
+    text = (pages / f"{CHAPTER}.html").read_text(encoding="utf-8")
+    assert "<title>4 Self-attention" in text
+    assert "Exercise 4.1" in text
+    assert "Exercise 4.2" in text
+    assert ">Chapter 4</span></a>" in (pages / "index.html").read_text(encoding="utf-8")
+    for word in ("colab", "binder", "repository-button", "issues", "edit-page"):
+        assert word not in text.lower(), f"a dead button: {word}"
+    assert sorted(path.name for path in (tmp_path / "site").iterdir()) == [
+        ".nojekyll",
+        "en",
+        "index.html",
+    ]
+
+
+def test_launch_buttons_lead_to_the_notebook(
+    book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFMR_REPOSITORY", REPOSITORY)
+    pages = site.build(book, tmp_path / "site")
+    text = (pages / f"{CHAPTER}.html").read_text(encoding="utf-8")
+    file = f"book/{CHAPTER}.ipynb"
+    assert f"https://colab.research.google.com/github/owner/name/blob/main/{file}" in text
+    assert f"https://mybinder.org/v2/gh/owner/name/main?urlpath=lab/tree/{file}" in text
+    assert "colab" not in (pages / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [
+        ("See [](05-multi-head-attention.ipynb).", "05-multi-head-attention.ipynb"),
+        ("See {ref}`nowhere`.", "nowhere"),
+        ("See {term}`nothing`.", "nothing"),
+        ("See [there](#no-such-place).", "no-such-place"),
+        ("See {cite:t}`nobody1999nothing`.", "nobody1999nothing"),
+    ],
+)
+def test_a_broken_cross_reference_turns_the_build_red(
+    book: Path, tmp_path: Path, fault: str, named: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "site"
+    (out / "en").mkdir(parents=True)
+    (out / "en" / "old.html").write_text("the site that was there", encoding="utf-8")
+    (book / "book" / f"{CHAPTER}.ipynb").write_text(
+        notebook(f"# Self-attention\n\n{fault}"), encoding="utf-8"
+    )
+    with pytest.raises(site.SiteError, match="the site is as it was"):
+        site.build(book, out)
+    said = capfd.readouterr().err
+    assert "WARNING" in said
+    assert named in said
+    assert [path.name for path in out.rglob("*.html")] == ["old.html"]
+    assert [path.name for path in out.iterdir()] == ["en"]

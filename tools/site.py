@@ -1,0 +1,145 @@
+"""Build the book's site, and show it.
+
+``python -m tools.site build`` refuses chapters that were not verified as they are, builds the
+pages with every warning an error, and only then puts them in ``site/en/``: a build that fails
+leaves the site that was there. ``python -m tools.site serve`` shows the site on this machine.
+"""
+
+import argparse
+import functools
+import http.server
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tools import ROOT, vendor
+from tools.verify import NotVerifiedError, require_verified
+
+SITE = ROOT / "site"
+LANGUAGE = "en"
+FRONT = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="refresh" content="0; url=en/index.html">
+<meta name="description" content="From recurrent networks to a Transformer that translates.">
+<title>The Executable Transformer</title>
+<link rel="icon" href="en/_static/favicon.svg" type="image/svg+xml">
+</head>
+<body>
+<main><h1>The Executable Transformer</h1><p><a href="en/index.html">Read the book</a></p></main>
+</body>
+</html>
+"""
+
+
+class SiteError(RuntimeError):
+    """The site could not be built or shown; the message says what to do."""
+
+
+def build_pages(root: Path, out: Path) -> Path:
+    """Build the book in ``root`` below ``out``, warnings being errors; return its pages' folder."""
+    command = [
+        *(sys.executable, "-c", "from jupyter_book.cli.main import main; main()"),
+        *("build", "-W", "-n", "--keep-going", "-q", str(root), "--path-output", str(out)),
+    ]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    done = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+    pages = out / "_build" / "html"
+    if done.returncode != 0 or not (pages / "index.html").is_file():
+        print(re.sub(r"\x1b\[[\d;]*m", "", done.stderr or done.stdout), file=sys.stderr)
+        raise SiteError("the pages were not built; the site is as it was")
+    return pages
+
+
+def build(root: Path = ROOT, site: Path = SITE) -> Path:
+    """Build the verified book into ``site``; return the folder of its pages."""
+    site.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=site, prefix=".building-") as temporary:
+        pages = build_pages(root, Path(temporary))
+        (pages / ".buildinfo").unlink(missing_ok=True)
+        target, old = site / LANGUAGE, Path(temporary) / "old"
+        if target.exists():
+            target.rename(old)
+        pages.rename(target)
+    (site / "index.html").write_text(FRONT, encoding="utf-8")
+    (site / ".nojekyll").touch()
+    return target
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serve files; say nothing about each of them."""
+
+    extensions_map = {  # noqa: RUF012
+        **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".js": "text/javascript",
+        ".woff2": "font/woff2",
+    }
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the terminal for what matters."""
+
+
+def server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
+    """A local server of ``folder``; ``port`` 0 takes any free one."""
+    if not (folder / "index.html").is_file():
+        raise SiteError("there is no site yet: run `make book` first")
+    try:
+        return http.server.ThreadingHTTPServer(
+            ("127.0.0.1", port), functools.partial(Quiet, directory=str(folder))
+        )
+    except OSError as problem:
+        raise SiteError(
+            f"port {port} cannot be used ({problem.strerror}): choose another with --port"
+        ) from problem
+
+
+def serve(port: int) -> None:
+    """Show the site until the reader stops it."""
+    with server(SITE, port) as running:
+        print(
+            f"The book is at http://127.0.0.1:{running.server_port}/ (stop with Ctrl-C)", flush=True
+        )
+        try:
+            running.serve_forever()
+        except KeyboardInterrupt:
+            print()
+
+
+def main() -> int:
+    """Build or show the site; exit with 2 when it cannot be done."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.site",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="TFMR_REPOSITORY=https://github.com/owner/name adds buttons that open a chapter in "
+        "Colab and Binder.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("build", help="build site/en/ from verified chapters")
+    serving = commands.add_parser("serve", help="show site/ on this machine")
+    serving.add_argument("--port", type=int, default=8000, help="default: 8000; 0 takes a free one")
+    arguments = parser.parse_args()
+    try:
+        if arguments.command == "serve":
+            serve(arguments.port)
+            return 0
+        require_verified()
+        vendor.install()
+        print("site: building the pages, every warning an error", flush=True)
+        build()
+        print(f"site: the book is in {SITE.relative_to(ROOT)}/; `make serve` shows it")
+    except (NotVerifiedError, SiteError, vendor.VendorError) as problem:
+        print(f"site: {problem}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

