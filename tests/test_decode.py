@@ -134,6 +134,10 @@ def test_translations_come_in_the_order_of_the_sentences(batch: int) -> None:
     [
         (["w1 w2", ""], "sentence 2 is empty: there is nothing to translate"),
         ([" \t", "w1"], "sentence 1 is empty"),
+        (
+            ["w1", "w2 dragon w1 gold"],
+            "sentence 2 has words that the model never learnt: dragon, gold",
+        ),
         (["w1", " ".join(["w2"] * 21)], "sentence 2 has 21 tokens and the model reads at most 20"),
     ],
 )

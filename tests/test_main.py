@@ -175,7 +175,9 @@ def test_the_order_is_kept_from_arguments_a_file_and_standard_input(
 
 
 def test_from_a_shell(model: Path) -> None:
-    done = shell("translate", "--model", str(model), given="the owl sleeps .\nit rains .\n")
+    done = shell(
+        "translate", "--model", str(model), given="The owl sleeps.\nTwo boxes are heavy.\n"
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert len(done.stdout.splitlines()) == 2
 
@@ -231,7 +233,7 @@ def test_a_wrong_vocabulary(refused, model: Path) -> None:
 
 
 def test_a_sentence_that_is_too_long_or_empty(refused, model: Path) -> None:
-    line = refused("translate", "--model", model, "the owl .", "the " * 33)
+    line = refused("translate", "--model", model, "the owl .", "the " * 32)
     assert "sentence 2 has 33 tokens and the model reads at most 32: split it" in line
     Path("lines").write_text("the owl .\n\nthe cat .\n")
     line = refused("translate", "--model", model, "--file", "lines")

@@ -16,7 +16,7 @@ import torch
 import tyro
 from tqdm import tqdm
 
-from tfmr.data import corpora
+from tfmr.data import corpora, pocket
 from tfmr.data.corpus import Corpus
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
@@ -102,8 +102,11 @@ class Translate:
             "give sentences or --file, not both: which should be translated?",
         )
         model, tokenizer = load_translator(self.model)
-        for line in progress_translate(model, tokenizer, self._lines()):
-            print(line)
+        lines = self._lines()
+        if tokenizer.kind == "words":
+            lines = [pocket.tokenise(line) for line in lines]
+        for line in progress_translate(model, tokenizer, lines):
+            print(pocket.detokenise(line) if tokenizer.kind == "words" else line)
 
     def _lines(self) -> list[str]:
         if self.sentences:

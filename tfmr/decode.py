@@ -9,8 +9,8 @@ from torch import Tensor
 
 from tfmr.data.batches import pad
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.errors import require
-from tfmr.ids import BOS, EOS, PAD
+from tfmr.errors import TfmrError, require
+from tfmr.ids import BOS, EOS, PAD, UNK
 from tfmr.model import Transformer
 
 EXTRA_LENGTH = 50
@@ -125,8 +125,8 @@ def translate(
         on_finished: called with the number of sentences done since the last call.
 
     Raises:
-        TfmrError: if a sentence is empty or too long (the message names it), or the vocabulary is
-            not the model's.
+        TfmrError: if a sentence is empty, too long or has an unknown word (the message names it),
+            or the vocabulary is not the model's.
     """
     require(
         tokenizer.vocab_size == model.config.source_vocab,
@@ -144,6 +144,12 @@ def translate(
             f"sentence {number} has {len(ids)} tokens and the model reads at most "
             f"{model.config.max_length}: split it, or train with a larger max_length",
         )
+        if UNK in ids:
+            unknown = [word for word in sentence.split() if UNK in tokenizer.encode(word)]
+            raise TfmrError(
+                f"sentence {number} has words that the model never learnt: {', '.join(unknown)}; "
+                f"use the words of its corpus, or a model with a byte-pair vocabulary"
+            )
     device = next(model.parameters()).device
     order = sorted(range(len(encoded)), key=lambda index: len(encoded[index]))
     translations = [""] * len(encoded)

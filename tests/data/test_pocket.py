@@ -264,6 +264,19 @@ def test_another_process_with_another_hash_seed_writes_the_same():
     assert len(written) == 1
 
 
+def test_tokenise_reads_what_people_type():
+    for typed in (
+        "The bear sings.",
+        "the bear  sings",
+        " the bear sings . ",
+        "The bear sings...\n",
+    ):
+        assert pocket.tokenise(typed) == "the bear sings ."
+    assert pocket.tokenise(" . ") == pocket.tokenise("") == ""
+    for source, _ in corpus("en-fr").test[:50]:
+        assert pocket.tokenise(pocket.detokenise(source)) == source
+
+
 def test_detokenise_writes_as_people_do():
     assert pocket.detokenise("l' ours n' aime pas l' œuf .") == "l'ours n'aime pas l'œuf."
     assert pocket.detokenise("늑대 -들 -은 사과 -를 먹어요 .") == "늑대들은 사과를 먹어요."

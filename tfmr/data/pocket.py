@@ -115,6 +115,16 @@ def held_out(seed: int = 0) -> HeldOut:
     return HeldOut(frozenset(valid), frozenset(test))
 
 
+def tokenise(text: str) -> str:
+    """Write an English sentence as the grammar does: small letters, a full stop that stands alone.
+
+    The inverse of :func:`detokenise`, for what a person types: "The bear sings" as
+    "the bear sings .". Nothing stays nothing.
+    """
+    words = text.lower().rstrip(". \t\r\n").split()
+    return " ".join([*words, "."]) if words else ""
+
+
 def detokenise(text: str) -> str:
     """Write a sentence of the grammar as people do, "l' ours dort ." as "l'ours dort." for example.
 
