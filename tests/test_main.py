@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from io import StringIO
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -54,6 +54,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run.trainer.run(steps=3)
     run.save()
     return folder
+
+
+def stdin(given: bytes) -> TextIOWrapper:
+    return TextIOWrapper(BytesIO(given), encoding="utf-8")
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
@@ -169,9 +173,46 @@ def test_the_order_is_kept_from_arguments_a_file_and_standard_input(
     Path("lines").write_text("\n".join(sentences) + "\n", encoding="utf-8")
     command(monkeypatch, "translate", "--model", model, "--file", "lines")
     assert capsys.readouterr().out == "".join(one_by_one)
-    monkeypatch.setattr(sys, "stdin", StringIO("\n".join(sentences)))
+    monkeypatch.setattr(sys, "stdin", stdin("\n".join(sentences).encode()))
     command(monkeypatch, "translate", "--model", model / "model.safetensors")
     assert capsys.readouterr().out == "".join(one_by_one)
+
+
+def test_line_ends_and_a_byte_order_mark_change_nothing(monkeypatch, capsys, model: Path) -> None:
+    said = []
+    for given in (b"The owl sleeps.\n", b"The owl sleeps.\r\n", b"\xef\xbb\xbfThe owl sleeps."):
+        monkeypatch.setattr(sys, "stdin", stdin(given))
+        command(monkeypatch, "translate", "--model", model)
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] == said[2] != ""
+
+
+def test_standard_input_that_is_no_text_or_closed(monkeypatch, refused, model: Path) -> None:
+    monkeypatch.setattr(sys, "stdin", stdin(b"M\xe4nner\n"))
+    assert "cannot read standard input as UTF-8" in refused("translate", "--model", model)
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "standard input is closed" in refused("translate", "--model", model)
+
+
+def test_a_reader_that_has_enough_and_a_stop(monkeypatch, capsys, model: Path) -> None:
+    line = f"{sys.executable} -m tfmr translate --model {model} 'The owl sleeps.' | true"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tfmr.__main__.load_translator", stop)
+    with pytest.raises(SystemExit) as end:
+        command(monkeypatch, "translate", "--model", model, "a")
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "tfmr: stopped\n"
 
 
 def test_from_a_shell(model: Path) -> None:
@@ -259,4 +300,6 @@ def test_sizes_that_do_not_go_together(monkeypatch, refused, small) -> None:
 
 def test_a_run_that_exists_already_and_a_time_that_is_none(refused, small, model: Path) -> None:
     assert "holds a run already: go on with it by --resume" in refused("train", "--out", model)
-    assert "minutes to train must be positive: got [0.0]" in refused("train", "--minutes", "0")
+    assert "minutes to train must be positive" in refused("train", "--minutes", "0")
+    assert "less than a million: got [0.1, inf]" in refused("train", "--minutes", "0.1", "inf")
+    assert "got [0.1, nan]" in refused("train", "--minutes", "0.1", "nan")

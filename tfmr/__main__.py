@@ -110,13 +110,17 @@ class Translate:
 
     def _lines(self) -> list[str]:
         if self.sentences:
-            return list(self.sentences)
+            return [_utf8(os.fsencode(sentence), "the sentence") for sentence in self.sentences]
+        require(
+            self.file is not None or sys.stdin is not None,
+            "standard input is closed: give sentences as arguments, or --file",
+        )
+        named = self.file or "standard input"
         try:
-            text = self.file.read_text(encoding="utf-8") if self.file else sys.stdin.read()
-        except (OSError, UnicodeDecodeError) as error:
-            named = self.file or "standard input"
-            raise TfmrError(f"cannot read {named} as UTF-8 text: {error}") from error
-        return text.removesuffix("\n").split("\n")
+            given = self.file.read_bytes() if self.file else sys.stdin.buffer.read()
+        except OSError as error:
+            raise TfmrError(f"cannot read {named}: {error}") from error
+        return [line.strip() for line in _utf8(given, named).removesuffix("\n").split("\n")]
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,14 @@ class Evaluate:
         print(json.dumps(scores))
 
 
+def _utf8(given: bytes, named: object) -> str:
+    """Decode what was given, with or without a byte order mark, or say that it is not UTF-8."""
+    try:
+        return given.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TfmrError(f"cannot read {named} as UTF-8 text: {error}") from error
+
+
 def progress_translate(model: Transformer, tokenizer: Tokenizer, lines: list[str]) -> list[str]:
     """Translate with a bar on standard error when it takes long."""
     with tqdm(total=len(lines), unit="sentence", delay=2, leave=False) as bar:
@@ -157,9 +169,16 @@ def main() -> None:
     )
     try:
         command()
+        sys.stdout.flush()
     except TfmrError as error:
         print(f"tfmr: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        print("tfmr: stopped", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever reads the output, head for example, has had enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -116,7 +116,12 @@ class TransformerConfig:
             f"a model's configuration has the names {', '.join(sorted(known))}: got unknown "
             f"{unknown}, missing {missing}; was it written by another version of tfmr?",
         )
-        return cls(**values)
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise TfmrError(
+                f"a model's configuration has a value of a wrong type: {error}"
+            ) from error
 
 
 class Transformer(nn.Module):

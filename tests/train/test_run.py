@@ -221,7 +221,7 @@ def test_a_folder_that_cannot_be_made_is_named_before_the_training(
 ) -> None:
     (tmp_path / "file").write_text("")
     run = Run(tmp_path / "file" / "run", corpus, RECIPE)
-    with pytest.raises(TfmrError, match=r"cannot make .*name another by --out") as error:
+    with pytest.raises(TfmrError, match=r"cannot write to .*name another by --out") as error:
         run.train([0.01], quiet=True)
     assert "\n" not in str(error.value)
     assert run.trainer.steps_done == 0
@@ -239,9 +239,52 @@ def test_a_write_that_fails_leaves_no_stray_file(
         raise OSError("disk full")
 
     monkeypatch.setattr(Path, "write_text", half)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(TfmrError, match=r"cannot save in .*disk full.*go on with --resume"):
         run.save()
     assert {name: (tmp_path / name).read_bytes() for name in names(tmp_path)} == before
+
+
+def test_a_sentence_that_could_not_be_scored_is_refused_before_the_training(
+    tmp_path: Path, corpus: Corpus
+) -> None:
+    source, target = corpus.test[0]
+    longer = dataclasses.replace(corpus, test=[(source, target), (source, f"{target} " * 60)])
+    with pytest.raises(TfmrError, match=r"a sentence of the test part has \d+: shorten it"):
+        Run(tmp_path, longer, RECIPE)
+
+
+def test_a_run_that_was_stopped_while_it_was_scored_is_scored_when_it_goes_on(
+    tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, corpus, RECIPE)
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "score", stop)
+        with pytest.raises(TfmrError, match="go on with --resume"):
+            run.train([0.005], quiet=True)
+    resumed = Run(tmp_path, corpus, RECIPE, resume=True)
+    steps = resumed.trainer.steps_done
+    assert [row["minutes"] for row in resumed.train([0.005], quiet=True)] == [0.005]
+    assert resumed.trainer.steps_done == steps
+    assert (tmp_path / "samples.tsv").exists()
+    assert len(resumed.train([0.005], quiet=True)) == 1
+
+
+def test_a_stop_before_the_first_step_leaves_nothing(
+    tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, corpus, RECIPE)
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.trainer, "run", stop)
+    with pytest.raises(TfmrError, match="nothing to save: start again"):
+        run.train([0.005], quiet=True)
+    assert names(tmp_path) == []
 
 
 def test_a_curve_comes_back_from_its_file(tmp_path: Path, corpus: Corpus) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from tqdm import tqdm
 
 import tfmr
@@ -57,6 +58,7 @@ class Run:
         self.recipe = recipe
         self.curve: list[Step] = []
         self.scores: list[dict[str, Any]] = []
+        self.samples = ""
         path = folder / "model.safetensors"
         require(
             resume or not path.exists(),
@@ -68,8 +70,23 @@ class Run:
         torch.manual_seed(recipe.train.seed)
         config = recipe.model(self.tokenizer.vocab_size)
         self.trainer = Trainer(Transformer(config), self.batches(corpus.train), recipe.train)
+        self._check_lengths()
         if saved:
             self._go_on(saved)
+
+    def _check_lengths(self) -> None:
+        """Refuse before the training what could not be scored after it."""
+        for part in ("valid", "test"):
+            pairs: list[Pair] = getattr(self.corpus, part)
+            for side in (0, 1):
+                encoded = self.tokenizer.encode_batch([pair[side] for pair in pairs])
+                for pair, ids in zip(pairs, encoded, strict=True):
+                    require(
+                        len(ids) + side <= self.recipe.max_length,
+                        f"the model reads at most {self.recipe.max_length} tokens and a sentence "
+                        f"of the {part} part has {len(ids) + side}: shorten it or leave it out "
+                        f"({pair[side][:40]!r}…)",
+                    )
 
     def _go_on(self, saved: Checkpoint) -> None:
         facts = self.facts()
@@ -124,13 +141,17 @@ class Run:
         """
         marks = sorted(minutes)
         require(
-            bool(marks) and marks[0] > 0,
-            f"the minutes to train must be positive: got {list(minutes)}",
+            bool(marks) and all(0 < mark < 1e6 for mark in marks),
+            f"the minutes to train must be positive and less than a million: got {list(minutes)}",
         )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            _write(self.folder / ".writable", "")
+            (self.folder / ".writable").unlink()
         except OSError as error:
-            raise TfmrError(f"cannot make {self.folder}: {error}; name another by --out") from error
+            raise TfmrError(
+                f"cannot write to {self.folder}: {error}; name another by --out"
+            ) from error
         saved_at = self.trainer.seconds
         with tqdm(
             total=round(marks[-1] * 60),
@@ -153,11 +174,19 @@ class Run:
 
             try:
                 for mark in marks:
-                    if self.trainer.seconds < mark * 60:
+                    # A run that was stopped while it was being scored is scored when it goes on.
+                    before = self.curve[-2].seconds if len(self.curve) > 1 else 0.0
+                    scored = any(row["minutes"] == mark for row in self.scores)
+                    if self.trainer.seconds < mark * 60 or (before < mark * 60 and not scored):
                         self.trainer.run(seconds=mark * 60, on_step=on_step)
+                        self.save()
                         self.score(mark, quiet=quiet)
                         self.save()
             except KeyboardInterrupt:
+                require(
+                    self.trainer.steps_done > 0,
+                    "stopped before the first step, so there is nothing to save: start again",
+                )
                 self.save()
                 raise TfmrError(
                     f"stopped at step {self.trainer.steps_done}, all of it saved in "
@@ -187,21 +216,24 @@ class Run:
             row[f"{part}_exact"] = round(exact_match(outputs, references), 4)
             row["signature"] = result.signature
             if part == "test":
-                self._write_samples(sources, references, outputs)
+                self.samples = _samples(sources, references, outputs)
         self.scores.append(row)
 
-    def _write_samples(
-        self, sources: Sequence[str], references: Sequence[str], outputs: Sequence[str]
-    ) -> None:
-        """Twenty translations at even distances, so that nobody picked them, each with its chrF."""
-        rows = ["source\treference\ttranslation\tchrF"]
-        for index in range(0, len(outputs), max(1, len(outputs) // SAMPLES)):
-            score = sentence_chrf(outputs[index], references[index])
-            rows.append(f"{sources[index]}\t{references[index]}\t{outputs[index]}\t{score:.1f}")
-        _write(self.folder / "samples.tsv", "\n".join(rows) + "\n")
-
     def save(self) -> None:
-        """Write the checkpoint, the curve and the scores, each whole or not at all."""
+        """Write the checkpoint, the curve and the scores, each whole or not at all.
+
+        Raises:
+            TfmrError: if the folder cannot be written to; what was there before stays.
+        """
+        try:
+            self._save()
+        except (OSError, SafetensorError) as error:
+            raise TfmrError(
+                f"cannot save in {self.folder}: {error}; the checkpoint before it stays: make "
+                f"room, then go on with --resume"
+            ) from error
+
+    def _save(self) -> None:
         tensors, trainer = self.trainer.state()
         facts = self.facts()
         names = [field.name for field in dataclasses.fields(Step)]
@@ -214,6 +246,8 @@ class Run:
             )
             + "\n",
         )
+        if self.samples:
+            _write(self.folder / "samples.tsv", self.samples)
         checkpoint.save(
             self.folder / "model.safetensors",
             Checkpoint(
@@ -243,22 +277,30 @@ def read_curve(path: Path) -> list[Step]:
         TfmrError: if there is no such file or it is no curve.
     """
     require(path.is_file(), f"no curve at {path}: it is written beside a run's checkpoint")
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
     names = [field.name for field in dataclasses.fields(Step)]
     try:
-        return [
-            Step(
-                step=int(row.pop("step")),
-                tokens=int(row.pop("tokens")),
-                **{k: float(v) for k, v in row.items()},
-            )
-            for row in rows
-        ]
+        with path.open(newline="", encoding="utf-8") as file:
+            return [
+                Step(
+                    step=int(row.pop("step")),
+                    tokens=int(row.pop("tokens")),
+                    **{k: float(v) for k, v in row.items()},
+                )
+                for row in csv.DictReader(file)
+            ]
     except (KeyError, TypeError, ValueError) as error:
         raise TfmrError(
             f"{path} is no curve: expected the columns {', '.join(names)} ({error!r})"
         ) from error
+
+
+def _samples(sources: Sequence[str], references: Sequence[str], outputs: Sequence[str]) -> str:
+    """Twenty translations at even distances, so that nobody picked them, each with its chrF."""
+    rows = ["source\treference\ttranslation\tchrF"]
+    for index in range(0, len(outputs), max(1, len(outputs) // SAMPLES)):
+        score = sentence_chrf(outputs[index], references[index])
+        rows.append(f"{sources[index]}\t{references[index]}\t{outputs[index]}\t{score:.1f}")
+    return "\n".join(rows) + "\n"
 
 
 def _cell(value: int | float) -> str:
