@@ -104,12 +104,3 @@ def linear_cross_entropy(
         x[real], weight, target[real], smoothing
     )
     return loss
-
-
-@torch.no_grad()
-def accuracy(
-    logits: Float[Tensor, "batch target vocab"], target: Int[Tensor, "batch target"]
-) -> Float[Tensor, ""]:
-    """The share of tokens whose score is the highest, padding left out."""
-    real = target != PAD
-    return (logits.argmax(dim=-1) == target)[real].float().mean()

@@ -101,13 +101,13 @@ class Run:
         curve = read_curve(self.folder / "curve.csv")
         self.curve = [step for step in curve if step.step <= self.trainer.steps_done]
 
-    def batches(self, pairs: Sequence[Pair], tokens: int | None = None) -> Batches:
+    def batches(self, pairs: Sequence[Pair]) -> Batches:
         """Sentence pairs as batches of ids."""
         sources = self.tokenizer.encode_batch([source for source, _ in pairs])
         targets = self.tokenizer.encode_batch([target for _, target in pairs])
         return Batches(
             list(zip(sources, targets, strict=True)),
-            tokens or self.recipe.tokens_per_batch,
+            self.recipe.tokens_per_batch,
             self.recipe.train.seed,
             self.recipe.max_length,
         )
