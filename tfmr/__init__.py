@@ -2,8 +2,8 @@
 
 Every module holds one idea and imports only from the modules before it::
 
-    errors → recurrent → attention → position → layers → encoder → decoder → model
-           → data → decode → train → probe → figures → widgets → __main__
+    errors → recurrent → attention → position → layers → encoder → decoder → model → seq2seq
+           → data → decode → train → probe → figures → widgets → commands → __main__
 
 Axis names in the jaxtyping annotations are the same everywhere; the appendix *Notation*
 of the book defines them once.

@@ -15,6 +15,7 @@ from tfmr.encoder import Encoder
 from tfmr.errors import TfmrError, require
 from tfmr.layers import Activation, Dropout, Norm
 from tfmr.position import LearnedPosition, RotaryPosition, SinusoidalPosition
+from tfmr.translator import Translator, check_pairs
 
 Position = Literal["sinusoidal", "learned", "rotary"]
 Tie = Literal["three-way", "target", "none"]
@@ -124,12 +125,14 @@ class TransformerConfig:
             ) from error
 
 
-class Transformer(nn.Module):
+class Transformer(Translator):
     """The encoder-decoder of Vaswani et al. (2017), figure 1: from ids to next-token scores.
 
     Args:
         config: its choices; see :class:`TransformerConfig`.
     """
+
+    config: TransformerConfig
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -178,38 +181,18 @@ class Transformer(nn.Module):
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
 
-    def forward(
-        self,
-        source: Int[Tensor, "batch source"],
-        target: Int[Tensor, "batch target"],
-    ) -> Float[Tensor, "batch target vocab"]:
-        """Scores (logits) for the token after each position of ``target`` (teacher forcing).
-
-        Args:
-            source: ids of the sentence to translate, padded with ``PAD``.
-            target: ids of its translation, shifted right: ``BOS`` first, the last token left out.
-
-        Raises:
-            TfmrError: if the batches differ, an id is outside its vocabulary, a sentence is empty
-                or too long.
-        """
-        return self.scores(self.hidden(source, target))
-
     def hidden(
         self,
         source: Int[Tensor, "batch source"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """What :meth:`forward` turns into scores: the decoder's vector at each target position.
+        """The decoder's vector at each target position, from which it predicts the next token.
 
         Raises:
-            TfmrError: as :meth:`forward`.
+            TfmrError: if the batches differ, an id is outside its vocabulary, a sentence is empty
+                or too long.
         """
-        if len(source) != len(target):
-            raise TfmrError(
-                f"a batch pairs each source with its target: got {len(source)} sources "
-                f"{tuple(source.shape)} and {len(target)} targets {tuple(target.shape)}"
-            )
+        check_pairs(source, target)
         memory, memory_mask = self.encode(source)
         return self.decode(target, memory, memory_mask)
 
@@ -247,11 +230,6 @@ class Transformer(nn.Module):
         out: Tensor = self.decoder(x, memory, mask=mask, memory_mask=memory_mask, caches=caches)
         return out
 
-    def scores(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """One score (logit) per target token; their softmax is the model's prediction."""
-        logits: Tensor = self.output(x)
-        return logits
-
     def _embed(
         self, embedding: nn.Embedding, ids: Int[Tensor, "batch length"], side: str, start: int = 0
     ) -> Float[Tensor, "batch length d_model"]:
@@ -273,7 +251,3 @@ class Transformer(nn.Module):
             x = self.position(x, start)
         dropped: Tensor = self.dropout(x)
         return dropped
-
-    def count_parameters(self) -> int:
-        """The number of trained numbers, a tied matrix counted once."""
-        return sum(parameter.numel() for parameter in self.parameters())

@@ -14,18 +14,9 @@ from tools.notebooks import chapters
 
 ROOT = Path(tfmr.__file__).parent.parent
 ORDER = (
-    *(
-        "errors",
-        "ids",
-        "recurrent",
-        "attention",
-        "position",
-        "layers",
-        "encoder",
-        "decoder",
-        "model",
-    ),
-    *("data", "decode", "train", "probe", "figures", "widgets", "__main__"),
+    *("errors", "ids", "translator", "recurrent", "attention", "window", "position", "layers"),
+    *("encoder", "decoder", "model", "seq2seq", "data", "decode", "train", "probe", "figures"),
+    *("widgets", "commands", "__main__"),
 )
 MODULES = sorted((ROOT / "tfmr").rglob("*.py"))
 SOURCES = sorted(

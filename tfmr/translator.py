@@ -1,0 +1,114 @@
+"""What training and decoding ask of a model, whatever is inside it: a Transformer or an RNN."""
+
+from typing import Protocol, runtime_checkable
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from tfmr.errors import TfmrError
+
+
+@runtime_checkable
+class TranslatorConfig(Protocol):
+    """The sizes that every translating model has."""
+
+    @property
+    def source_vocab(self) -> int:
+        """Number of source tokens, special ones included."""
+
+    @property
+    def target_vocab(self) -> int:
+        """Number of target tokens, special ones included."""
+
+    @property
+    def max_length(self) -> int:
+        """The longest sentence, source or target, in tokens."""
+
+
+@runtime_checkable
+class DecoderState(Protocol):
+    """What a model keeps between two tokens of a batch of translations.
+
+    It has a row for each hypothesis: ``beam`` rows for the first sentence, then as many for the
+    second, and so on. Without a beam that is one row per sentence.
+    """
+
+    def keep(self, sentences: Int[Tensor, "kept"]) -> None:
+        """Go on with these sentences only, in this order, all their hypotheses with them."""
+
+    def reorder(self, parents: Int[Tensor, "sentences beam"]) -> None:
+        """Let hypothesis ``j`` of sentence ``i`` continue what its hypothesis ``parents[i, j]``
+        has said; ``parents`` counts from 0 to ``beam - 1`` within the sentence.
+        """
+
+
+class Translator(nn.Module):
+    """A model that scores each next token of a translation.
+
+    A subclass has ``config``, the ``output`` projection from its last vectors to scores, and the
+    methods that raise :class:`NotImplementedError` here.
+    """
+
+    config: TranslatorConfig
+    output: nn.Linear
+
+    def hidden(
+        self,
+        source: Int[Tensor, "batch source"],
+        target: Int[Tensor, "batch target"],
+    ) -> Float[Tensor, "batch target d_model"]:
+        """The vector at each target position that :meth:`scores` turns into next-token scores.
+
+        Args:
+            source: ids of the sentence to translate, padded with ``PAD``.
+            target: ids of its translation, shifted right: ``BOS`` first, the last token left out.
+
+        Raises:
+            TfmrError: if the batches differ, an id is outside its vocabulary, a sentence is empty
+                or too long.
+        """
+        raise NotImplementedError
+
+    def start(
+        self, source: Int[Tensor, "batch source"], longest: int, beam: int = 1
+    ) -> DecoderState:
+        """Read the source; be ready to say at most ``longest`` tokens of each hypothesis.
+
+        Raises:
+            TfmrError: if an id is outside the vocabulary, or a sentence is empty or too long.
+        """
+        raise NotImplementedError
+
+    def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
+        """Say ``tokens``, one per row of the ``state``; the scores of what may come next."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source"],
+        target: Int[Tensor, "batch target"],
+    ) -> Float[Tensor, "batch target vocab"]:
+        """Scores (logits) for the token after each position of ``target`` (teacher forcing).
+
+        Raises:
+            TfmrError: as :meth:`hidden`.
+        """
+        return self.scores(self.hidden(source, target))
+
+    def scores(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
+        """One score (logit) per target token; their softmax is the model's prediction."""
+        logits: Tensor = self.output(x)
+        return logits
+
+    def count_parameters(self) -> int:
+        """The number of trained numbers, a tied matrix counted once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+def check_pairs(source: Int[Tensor, "..."], target: Int[Tensor, "..."]) -> None:
+    """Raise :class:`TfmrError` unless there is a target for each source."""
+    if len(source) != len(target):
+        raise TfmrError(
+            f"a batch pairs each source with its target: got {len(source)} sources "
+            f"{tuple(source.shape)} and {len(target)} targets {tuple(target.shape)}"
+        )
