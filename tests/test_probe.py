@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from tfmr.decode import greedy
+from tfmr.decode import greedy_naive
 from tfmr.encoder import EncoderBlock
 from tfmr.errors import TfmrError
 from tfmr.ids import BOS, PAD
@@ -54,9 +54,9 @@ def test_recording_ends_with_the_block_even_after_an_error(model: Transformer) -
     assert [len(calls) for calls in maps.values()] == [2, 2, 1, 1, 1, 1]
 
 
-def test_greedy_decoding_leaves_one_map_per_step(model: Transformer) -> None:
+def test_decoding_as_it_is_read_leaves_one_map_per_step(model: Transformer) -> None:
     with record_attention(model) as maps:
-        (said,) = greedy(model, SOURCE[:1])
+        said = greedy_naive(model, SOURCE[:1])
     calls = maps["decoder.blocks.0.self_attention"]
     assert [weights.shape[-1] for weights in calls] == list(range(1, len(calls) + 1))
     assert len(calls) in (len(said), len(said) + 1)

@@ -1,21 +1,21 @@
 """The Transformer: embeddings, encoder, decoder, and one matrix from words to vectors and back."""
 
-import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
-import torch.nn.functional as F
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from tfmr.attention import causal_mask, padding_mask
-from tfmr.decoder import BlockCache, Decoder
+from tfmr.decoder import BlockCache, Decoder, DecoderBlock
 from tfmr.encoder import Encoder
 from tfmr.errors import TfmrError, require
 from tfmr.layers import Activation, Dropout, Norm
 from tfmr.position import LearnedPosition, RotaryPosition, SinusoidalPosition
-from tfmr.translator import Translator, check_pairs
+from tfmr.step import StepState
+from tfmr.translator import DecoderState, Translator, check_pairs, config_from_dict, look_up
 
 Position = Literal["sinusoidal", "learned", "rotary"]
 Tie = Literal["three-way", "target", "none"]
@@ -109,20 +109,7 @@ class TransformerConfig:
         Raises:
             TfmrError: if a name is unknown or a needed one is missing.
         """
-        known = {field.name for field in dataclasses.fields(cls)}
-        unknown = sorted(set(values) - known)
-        missing = sorted({"source_vocab", "target_vocab"} - set(values))
-        require(
-            not unknown and not missing,
-            f"a model's configuration has the names {', '.join(sorted(known))}: got unknown "
-            f"{unknown}, missing {missing}; was it written by another version of tfmr?",
-        )
-        try:
-            return cls(**values)
-        except TypeError as error:
-            raise TfmrError(
-                f"a model's configuration has a value of a wrong type: {error}"
-            ) from error
+        return config_from_dict(cls, values)
 
 
 class Transformer(Translator):
@@ -230,23 +217,66 @@ class Transformer(Translator):
         out: Tensor = self.decoder(x, memory, mask=mask, memory_mask=memory_mask, caches=caches)
         return out
 
+    @torch.no_grad()
+    def start(
+        self, source: Int[Tensor, "batch source"], longest: int, beam: int = 1
+    ) -> DecoderState:
+        """Read the source; be ready to say at most ``longest`` tokens of each hypothesis.
+
+        Raises:
+            TfmrError: if an id is outside the vocabulary, or a sentence is empty or too long.
+        """
+        memory, mask = self.encode(source)
+        return StepState(self.decoder, self.output, memory, mask, longest, beam)
+
+    @torch.no_grad()
+    def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
+        """Say ``tokens``, one per row of the ``state``; the scores of what may come next.
+
+        Raises:
+            TfmrError: if the state is another model's, or it has as many tokens as were asked for.
+        """
+        if not isinstance(state, StepState):
+            raise TfmrError(
+                f"a Transformer goes on from a StepState, which its start() returns: got "
+                f"{type(state).__name__}"
+            )
+        position = state.position
+        x = self._embed(self.target_embedding, tokens.unsqueeze(1), "target", position).squeeze(1)
+        return state.advance(x)
+
+    @torch.no_grad()
+    def alignment(
+        self,
+        source: Int[Tensor, "batch source"],
+        target: Int[Tensor, "batch target"],
+    ) -> Float[Tensor, "batch target source"]:
+        """How much of each source token the model reads to predict the token after each of
+        ``target``: the weights of the last decoder block's cross-attention, averaged over heads.
+
+        Each row sums to one. Attention is where a model looks, which often is the word that it
+        translates, but need not be (Jain and Wallace, 2019).
+
+        Raises:
+            TfmrError: as :meth:`hidden`.
+        """
+        last = cast(DecoderBlock, self.decoder.blocks[-1]).cross_attention
+        before, last.recorded = last.recorded, []
+        try:
+            self.hidden(source, target)
+            [weights] = last.recorded
+        finally:
+            last.recorded = before
+        mean: Tensor = weights.mean(dim=1)
+        return mean
+
     def _embed(
         self, embedding: nn.Embedding, ids: Int[Tensor, "batch length"], side: str, start: int = 0
     ) -> Float[Tensor, "batch length d_model"]:
         """Look up, scale by √d_model (section 3.4), add positions (3.5), drop out (5.4)."""
         end = start + ids.shape[1]
-        require(
-            end <= self.config.max_length,
-            f"the model reads at most max_length={self.config.max_length} {side} tokens: got "
-            f"{end}; shorten the sentence or train with a larger max_length",
-        )
-        try:
-            x = F.embedding(ids, embedding.weight) * math.sqrt(self.config.d_model)
-        except IndexError as error:
-            raise TfmrError(
-                f"{side} ids must lie in 0..{embedding.num_embeddings - 1}: got {int(ids.min())}.."
-                f"{int(ids.max())}; was the text encoded with another vocabulary?"
-            ) from error
+        x = look_up(embedding, ids, side, end, self.config.max_length)
+        x = x * math.sqrt(self.config.d_model)
         if self.position is not None:
             x = self.position(x, start)
         dropped: Tensor = self.dropout(x)

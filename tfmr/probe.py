@@ -15,6 +15,9 @@ from tfmr.errors import require
 def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     """Record every attention map of ``model`` while the ``with`` block runs.
 
+    Decoding is recorded by :func:`tfmr.decode.greedy_naive`; the fast searches, which go through
+    :mod:`tfmr.step`, leave no maps.
+
     Yields:
         For each multi-head attention, by its name in the model (such as
         ``"decoder.blocks.0.cross_attention"``), the maps ``(batch, heads, query, key)`` of its

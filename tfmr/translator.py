@@ -1,11 +1,13 @@
 """What training and decoding ask of a model, whatever is inside it: a Transformer or an RNN."""
 
-from typing import Protocol, runtime_checkable
+import dataclasses
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from tfmr.errors import TfmrError
+from tfmr.errors import TfmrError, require
 
 
 @runtime_checkable
@@ -83,6 +85,18 @@ class Translator(nn.Module):
         """Say ``tokens``, one per row of the ``state``; the scores of what may come next."""
         raise NotImplementedError
 
+    def alignment(
+        self,
+        source: Int[Tensor, "batch source"],
+        target: Int[Tensor, "batch target"],
+    ) -> Float[Tensor, "batch target source"]:
+        """How much of each source token is read to predict the token after each of ``target``.
+
+        Raises:
+            TfmrError: as :meth:`hidden`, or if the model does not look back at the source.
+        """
+        raise NotImplementedError
+
     def forward(
         self,
         source: Int[Tensor, "batch source"],
@@ -112,3 +126,55 @@ def check_pairs(source: Int[Tensor, "..."], target: Int[Tensor, "..."]) -> None:
             f"a batch pairs each source with its target: got {len(source)} sources "
             f"{tuple(source.shape)} and {len(target)} targets {tuple(target.shape)}"
         )
+
+
+def look_up(
+    embedding: nn.Embedding, ids: Int[Tensor, "batch length"], side: str, end: int, longest: int
+) -> Float[Tensor, "batch length d_model"]:
+    """The vectors of ``ids``, or an error that says why there are none.
+
+    Args:
+        embedding: one row per token.
+        ids: the tokens.
+        side: ``"source"`` or ``"target"``, for the message.
+        end: the position after the last of them.
+        longest: the most positions that the model has.
+
+    Raises:
+        TfmrError: if ``end`` is greater than ``longest`` or an id has no row.
+    """
+    require(
+        end <= longest,
+        f"the model reads at most max_length={longest} {side} tokens: got {end}; shorten the "
+        "sentence or train with a larger max_length",
+    )
+    try:
+        return F.embedding(ids, embedding.weight)
+    except IndexError as error:
+        raise TfmrError(
+            f"{side} ids must lie in 0..{embedding.num_embeddings - 1}: got {int(ids.min())}.."
+            f"{int(ids.max())}; was the text encoded with another vocabulary?"
+        ) from error
+
+
+C = TypeVar("C")
+
+
+def config_from_dict(cls: type[C], values: dict[str, Any]) -> C:
+    """The inverse of :func:`dataclasses.asdict` for the configuration ``cls`` of a model.
+
+    Raises:
+        TfmrError: if a name is unknown or a needed one is missing, or a value is out of range.
+    """
+    known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    unknown = sorted(set(values) - known)
+    missing = sorted({"source_vocab", "target_vocab"} - set(values))
+    require(
+        not unknown and not missing,
+        f"a model's configuration has the names {', '.join(sorted(known))}: got unknown "
+        f"{unknown}, missing {missing}; was it written by another version of tfmr?",
+    )
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise TfmrError(f"a model's configuration has a value of a wrong type: {error}") from error

@@ -14,14 +14,14 @@ from tools.notebooks import chapters
 
 ROOT = Path(tfmr.__file__).parent.parent
 ORDER = (
-    *("errors", "ids", "translator", "recurrent", "attention", "window", "position", "layers"),
-    *("encoder", "decoder", "model", "seq2seq", "data", "decode", "train", "probe", "figures"),
-    *("widgets", "commands", "__main__"),
+    *("errors", "ids", "translator", "recurrent", "attention", "additive", "window", "position"),
+    *("layers", "encoder", "decoder", "step", "model", "seq2seq", "data", "decode", "train"),
+    *("probe", "figures", "widgets", "commands", "__main__"),
 )
 MODULES = sorted((ROOT / "tfmr").rglob("*.py"))
 SOURCES = sorted(
     path
-    for folder in ("tfmr", "tests", "tools")
+    for folder in ("tfmr", "tests", "tools", "benchmarks")
     for path in (ROOT / folder).rglob("*.py")
     if "__pycache__" not in path.parts
 )
