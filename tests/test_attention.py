@@ -98,6 +98,17 @@ def test_short_and_long_sentences_attend_alike(length: int) -> None:
     assert_close(fused_attention(q, k, v, causal_mask(length)), wanted)
 
 
+@pytest.mark.parametrize("length", [5, SHORT + 1])
+def test_on_a_cpu_autocast_does_not_reach_attention(length: int) -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 2, 4, length, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = fused_attention(q.bfloat16(), k.bfloat16(), v.bfloat16())
+        exact = fused_attention(q, k, v)
+    assert rounded.dtype == torch.float32
+    assert_close(exact, fused_attention(q, k, v))
+
+
 @pytest.mark.parametrize("kind", MASKS)
 def test_weights_sum_to_one_and_hidden_keys_get_none(kind: str) -> None:
     mask = MASKS[kind]

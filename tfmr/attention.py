@@ -106,7 +106,7 @@ def _check(
     )
     scores = (*q.shape[:-1], k.shape[-2])
     fits = mask.dim() <= len(scores) and all(
-        size in (1, wanted)
+        size == 1 or size == wanted  # torch.compile does not see through "size in (1, wanted)"
         for size, wanted in zip(reversed(mask.shape), reversed(scores), strict=False)
     )
     require(
@@ -165,14 +165,20 @@ def fused_attention(
 
     The kernel works through the keys in blocks and never holds the ``(query, key)`` weights in
     memory (Dao et al., 2022), so there are none to return. On a CPU, blocks cost more than they
-    save while a sentence has at most :data:`SHORT` keys, and the plain products are taken instead.
+    save while a sentence has at most :data:`SHORT` keys, and the plain products are taken instead;
+    and :class:`torch.autocast` does not reach the kernel, whose backward pass is many times slower
+    there in bfloat16 than in single precision.
 
     Raises:
         TfmrError: if the shapes do not fit each other or the mask is not boolean.
     """
     _check(q, k, v, mask)
-    plain = q.device.type == "cpu" and k.shape[-2] <= SHORT
-    with sdpa_kernel(SDPBackend.MATH) if plain else nullcontext():
+    if q.device.type != "cpu":
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    if torch.is_autocast_enabled("cpu"):
+        with torch.autocast("cpu", enabled=False):
+            return fused_attention(q.float(), k.float(), v.float(), mask)
+    with sdpa_kernel(SDPBackend.MATH) if k.shape[-2] <= SHORT else nullcontext():
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
@@ -185,7 +191,7 @@ class KVCache:
     """The keys and values of the positions already read, kept so that they are computed once.
 
     The buffers are allocated in full at the first :meth:`extend`; after that, a step writes its own
-    keys and values and copies nothing.
+    keys and values and copies nothing. What is read is a view of the part in use.
 
     Args:
         capacity: the most positions it will ever hold.
@@ -208,11 +214,11 @@ class KVCache:
             TfmrError: if they do not fit into the capacity.
         """
         end = self.length + k.shape[2]
-        require(
-            end <= self.capacity,
-            f"the cache holds {self.capacity} positions and has {self.length}: {k.shape[2]} more "
-            "do not fit; make it with a larger capacity",
-        )
+        if end > self.capacity:
+            raise TfmrError(
+                f"the cache holds {self.capacity} positions and has {self.length}: {k.shape[2]} "
+                "more do not fit; make it with a larger capacity"
+            )
         if self.length == 0:
             batch, heads, _, d_k = k.shape
             self._keys = k.new_empty(batch, heads, self.capacity, d_k)
@@ -229,8 +235,15 @@ class KVCache:
         return self._keys[:, :, : self.length], self._values[:, :, : self.length]
 
     def keep(self, rows: Int[Tensor, "kept"]) -> None:
-        """Go on with these sentences of the batch only, in this order."""
-        self._keys, self._values = self._keys[rows], self._values[rows]
+        """Go on with these sentences of the batch only, in this order.
+
+        A sentence that keeps its place is not copied.
+        """
+        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().flatten()
+        if len(moved):
+            for past in self.read():
+                past[moved] = past[rows[moved]]
+        self._keys, self._values = self._keys[: len(rows)], self._values[: len(rows)]
 
 
 class MultiHeadAttention(nn.Module):

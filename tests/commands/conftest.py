@@ -1,0 +1,79 @@
+"""A model to run commands with, and a way to run them."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tfmr.__main__ import main
+from tfmr.data import pocket
+from tfmr.data.tokenizer import Tokenizer
+from tfmr.ids import EOS
+from tfmr.model import Transformer, TransformerConfig
+from tfmr.train import checkpoint
+from tfmr.train.checkpoint import Checkpoint, named_weights
+
+Command = Callable[..., tuple[str, str]]
+SENTENCES = ["The owl sleeps.", "Two boxes are heavy.", "A queen buys three apples."]
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An empty folder to work in, no corpus, and torch as it was."""
+    precision = torch.get_float32_matmul_precision()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TFMR_DATA", raising=False)
+    yield
+    torch.set_float32_matmul_precision(precision)
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a model that has learnt nothing, from English to French."""
+    texts = [text for pair in pocket.generate("en-fr", 400, 0) for text in pair]
+    tokenizer = Tokenizer.words([*texts, *map(pocket.tokenise, SENTENCES)])
+    torch.manual_seed(0)
+    sizes = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_encoder": 1, "n_decoder": 1}
+    config = TransformerConfig(
+        tokenizer.vocab_size, tokenizer.vocab_size, **sizes, tie="none", max_length=20
+    )
+    transformer = Transformer(config).eval()
+    with torch.no_grad():
+        transformer.output.weight.mul_(4)
+        transformer.output.weight[EOS].mul_(2)
+    folder = tmp_path_factory.mktemp("models")
+    saved = Checkpoint(config, tokenizer, named_weights(transformer), facts={"direction": "en-fr"})
+    checkpoint.save(folder / "model.safetensors", saved)
+    return folder
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command; what it printed, and what it said on standard error."""
+
+    def run(*arguments: object) -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["tfmr", *map(str, arguments)])
+        main()
+        out, err = capsys.readouterr()
+        return out, err
+
+    return run
+
+
+@pytest.fixture
+def refused(command: Command, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command that must fail: nothing printed, one line on standard error, status 2."""
+
+    def run(*arguments: object) -> str:
+        with pytest.raises(SystemExit) as stop:
+            command(*arguments)
+        assert stop.value.code == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        last = err.splitlines()[-1]
+        assert last.startswith("tfmr: ")
+        return last
+
+    return run

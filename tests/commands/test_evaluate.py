@@ -1,0 +1,53 @@
+"""``evaluate``: which search, and a model that has learnt another direction."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands.conftest import Command
+from tfmr.data import corpora, pocket
+from tfmr.decode import translate
+from tfmr.train.checkpoint import load_translator
+from tfmr.train.evaluate import bleu
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A corpus of a few sentences, in any direction."""
+    monkeypatch.setattr(
+        corpora, "load", lambda name, direction: pocket.split(direction or "en-fr", 100, 4, 9)
+    )
+
+
+@pytest.mark.parametrize("beam", [None, 1, 2])
+def test_the_score_is_that_of_the_search_asked_for(
+    command: Command, few: None, model: Path, beam: int | None
+) -> None:
+    options = () if beam is None else ("--beam", beam)
+    out, _ = command("evaluate", "--model", model, *options)
+    scores = json.loads(out)
+    pairs = pocket.split("en-fr", 100, 4, 9).test
+    outputs = translate(*load_translator(model), [s for s, _ in pairs], beam=beam or 4)
+    assert scores["bleu"] == bleu(outputs, [t for _, t in pairs]).score
+    assert scores["beam"] == (beam or 4)
+    assert scores.get("alpha") == (None if beam == 1 else 0.6)
+
+
+def test_another_direction_is_refused(refused, few: None, model: Path) -> None:
+    line = refused("evaluate", "--model", model, "--direction", "en-ko")
+    assert "the model translates en-fr and the corpus is en-ko" in line
+    assert "choose by --direction, or name another --model" in line
+
+
+def test_nobody_knows_the_direction_of_your_own_files(command: Command, model: Path) -> None:
+    pairs = pocket.generate("en-fr", 40, 0)
+    for side, name in enumerate(("a", "b")):
+        Path(name).write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+    out, _ = command("evaluate", "--model", model, "--files", "a", "b", "--beam", 1)
+    assert "bleu" in json.loads(out)
+
+
+def test_options_that_make_no_sense(refused, few: None, model: Path) -> None:
+    assert "has only one" in refused("evaluate", "--model", model, "--beam", 1, "--alpha", 1)
+    assert "at least one" in refused("evaluate", "--model", model, "--beam", -1)

@@ -1,0 +1,38 @@
+"""The parts that every search shares."""
+
+from itertools import product
+
+import pytest
+import torch
+
+from tests.decode.models import SENTENCES, transformer
+from tfmr.data.batches import pad
+from tfmr.decode.search import best, closed_up, longest_outputs
+
+
+@pytest.mark.parametrize(("n", "k", "block"), [(5, 2, 64), (64, 1, 2), (67, 3, 4), (1000, 8, 8)])
+def test_the_best_are_the_first_of_a_stable_sort(n: int, k: int, block: int) -> None:
+    torch.manual_seed(n)
+    for values in (3, 50, 10**9):  # many ties, some, none
+        scores = torch.randint(values, (7, n)).double()
+        scores[0] = -torch.inf
+        scores[1, n // 2 :] = -torch.inf
+        wanted, places = scores.sort(dim=1, descending=True, stable=True)
+        found, where = best(scores, k, block)
+        assert found.tolist() == wanted[:, :k].tolist()
+        assert where.tolist() == places[:, :k].tolist()
+
+
+def test_rows_close_up_and_few_of_them_move() -> None:
+    for ended in product([False, True], repeat=6):
+        going = closed_up(ended)
+        assert sorted(going) == [row for row, end in enumerate(ended) if not end]
+        moved = sum(row != place for place, row in enumerate(going))
+        assert moved == sum(ended[: len(going)])
+
+
+def test_the_limit_is_the_sentences_own() -> None:
+    model = transformer(max_length=60)
+    together = longest_outputs(model, pad(SENTENCES))
+    assert together == [min(len(ids) + 50, 60) for ids in SENTENCES]
+    assert [*map(len, SENTENCES)] != [len(SENTENCES[0])] * len(SENTENCES)

@@ -1,0 +1,280 @@
+"""One word more: the decoder for a single new position, which is all that decoding asks of it.
+
+:meth:`tfmr.decoder.Decoder.forward` with caches computes the same and is the version to read. Here
+stands what makes it several times faster while a translation is being said, and nothing else:
+
+- All hypotheses of a sentence are *queries side by side*, ``(sentences, heads, beam, d_k)``. So the
+  keys and values of the source exist once for each sentence, however wide the beam.
+- No key or value is moved when hypotheses are dropped and others split. Each stays where it was
+  written, and a mask, the ``ancestry``, says to whose past it belongs.
+- The matrices are arranged for products of few rows once, not in every step: :func:`product`.
+- No shape is checked, and nothing is masked where there is nothing to hide.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from tfmr.attention import KVCache
+from tfmr.decoder import Decoder, DecoderBlock
+from tfmr.layers import LayerNorm, Residual
+
+FEW = 4
+"""Up to this many rows, a step is too little work for all that a CPU has: :func:`economy`."""
+
+
+class StepState:
+    """What a decoder keeps between two words: a :class:`tfmr.translator.DecoderState`.
+
+    Args:
+        decoder: in evaluation mode.
+        output: from its last vectors to scores.
+        memory: what the encoder has made of the source, once per sentence.
+        mask: hides the padding of ``memory``.
+        longest: the most words of a hypothesis.
+        beam: hypotheses per sentence.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        output: nn.Linear,
+        memory: Float[Tensor, "sentences source d_model"],
+        mask: Bool[Tensor, "sentences 1 1 source"],
+        longest: int,
+        beam: int,
+    ) -> None:
+        self.beam = beam
+        self.position = 0
+        self.blocks = [
+            BlockStep(block, memory, longest * beam, beam)
+            for block in cast(Iterable[DecoderBlock], decoder.blocks)
+        ]
+        self.norm = decoder.norm
+        self.output = product(output.weight, output.bias, len(memory) * beam)
+        self.padding: Float[Tensor, "sentences 1 1 source"] | None = None
+        """What is added to the scores of the source's keys: -inf hides padding."""
+        if not mask.all():
+            self.padding = additive(mask, memory.dtype)
+        self.ancestry: Float[Tensor, "sentences 1 beam key"] | None = None
+        """The same for the keys of all hypotheses of a sentence: -inf hides what a hypothesis does
+        not descend from. One hypothesis descends from all that was said, so it needs none."""
+        self._siblings = additive(torch.eye(beam, dtype=torch.bool), memory.dtype).to(memory.device)
+
+    def keep(self, sentences: Int[Tensor, "kept"]) -> None:
+        """Go on with these sentences only, in this order, all their hypotheses with them."""
+        for block in self.blocks:
+            block.said.keep(sentences)
+            block.heard.keep(sentences)
+        if self.padding is not None:
+            self.padding = self.padding[sentences]
+        if self.ancestry is not None:
+            self.ancestry = self.ancestry[sentences]
+
+    def reorder(self, parents: Int[Tensor, "sentences beam"]) -> None:
+        """Let hypothesis ``j`` of sentence ``i`` go on from the past of ``parents[i, j]``."""
+        if self.ancestry is not None:
+            self.ancestry = self.ancestry.take_along_dim(parents[:, None, :, None], dim=2)
+
+    def advance(self, x: Float[Tensor, "rows d_model"]) -> Float[Tensor, "rows vocab"]:
+        """From the embedding of one word more of each hypothesis to the scores of the next."""
+        with economy(x):
+            if self.beam > 1:
+                own = self._siblings.expand(len(x) // self.beam, 1, -1, -1)
+                past = self.ancestry
+                self.ancestry = own if past is None else torch.cat([past, own], dim=-1)
+            for block in self.blocks:
+                x = block(x, self.position, self.ancestry, self.padding)
+            self.position += 1
+            return self.output(self.norm(x))
+
+
+class BlockStep:
+    """A decoder block ready for one position after the other, with the keys and values it keeps.
+
+    Args:
+        block: the block.
+        memory: what it reads of the source.
+        capacity: the most keys of its self-attention.
+        beam: hypotheses per sentence.
+    """
+
+    def __init__(
+        self,
+        block: DecoderBlock,
+        memory: Float[Tensor, "sentences source d_model"],
+        capacity: int,
+        beam: int,
+    ) -> None:
+        self.block = block
+        self.residuals = cast(list[Residual], list(block.residuals))
+        self.beam = beam
+        own, across = block.self_attention, block.cross_attention
+        self.heads = (across.n_heads, across.d_model // across.n_heads)
+        rows = len(memory) * beam
+        inputs = (own.w_q, own.w_k, own.w_v)
+        self.project_own = product(
+            torch.cat([w.weight for w in inputs]), torch.cat([w.bias for w in inputs]), rows
+        )
+        self.join_own = product(own.w_o.weight, own.w_o.bias, rows)
+        self.project_query = product(across.w_q.weight, across.w_q.bias, rows)
+        self.join_across = product(across.w_o.weight, across.w_o.bias, rows)
+        feed = block.feed_forward
+        self.expand = product(feed.expand.weight, feed.expand.bias, rows)
+        self.contract = product(feed.contract.weight, feed.contract.bias, rows)
+        self.said = KVCache(capacity)
+        self.heard = KVCache(memory.shape[1])
+        k, v = (w(memory).view(*memory.shape[:2], *self.heads) for w in (across.w_k, across.w_v))
+        self.heard.extend(k.transpose(1, 2), v.transpose(1, 2))
+
+    def __call__(
+        self,
+        x: Float[Tensor, "rows d_model"],
+        position: int,
+        ancestry: Float[Tensor, "sentences 1 beam key"] | None,
+        padding: Float[Tensor, "sentences 1 1 source"] | None,
+    ) -> Float[Tensor, "rows d_model"]:
+        """Read what was said, then the source, then think, as
+        :meth:`tfmr.decoder.DecoderBlock.forward` does.
+        """
+        look_back, look_across, feed = self.residuals
+        y = _before(look_back, x)
+        x = _after(look_back, x, self._look_back(y, position, ancestry))
+        y = _before(look_across, x)
+        x = _after(look_across, x, self._look_across(y, padding))
+        y = _before(feed, x)
+        thought = self.contract(self.block.feed_forward.activation(self.expand(y)))
+        return _after(feed, x, thought)
+
+    def _look_back(
+        self,
+        x: Float[Tensor, "rows d_model"],
+        position: int,
+        ancestry: Float[Tensor, "sentences 1 beam key"] | None,
+    ) -> Float[Tensor, "rows d_model"]:
+        projected = self.project_own(x).view(-1, self.beam, 3, *self.heads)
+        q, k, v = projected.permute(2, 0, 3, 1, 4).unbind()
+        own = self.block.self_attention
+        if own.rotate is not None:
+            # The hypotheses of a sentence stand side by side at one position.
+            q = own.rotate(q.unsqueeze(3), position).squeeze(3)
+            k = own.rotate(k.unsqueeze(3), position).squeeze(3)
+        found = attend(q, *self.said.extend(k, v), ancestry, own.recorded)
+        return self.join_own(found.transpose(1, 2).reshape(x.shape))
+
+    def _look_across(
+        self,
+        x: Float[Tensor, "rows d_model"],
+        padding: Float[Tensor, "sentences 1 1 source"] | None,
+    ) -> Float[Tensor, "rows d_model"]:
+        q = self.project_query(x).view(-1, self.beam, *self.heads).transpose(1, 2)
+        recorded = self.block.cross_attention.recorded
+        found = attend(q, *self.heard.read(), padding, recorded)
+        return self.join_across(found.transpose(1, 2).reshape(x.shape))
+
+
+def product(
+    weight: Float[Tensor, "d_out d_in"], bias: Float[Tensor, "d_out"] | None, rows: int
+) -> Callable[[Tensor], Tensor]:
+    """:func:`torch.nn.functional.linear` for many calls with the same weights and about as many
+    ``rows``.
+
+    Before a CPU can multiply several rows fast, it must rearrange the matrix, and the rows of a
+    step are so few that this takes longer than the product. Here it is done once. PyTorch has the
+    two operations for its compiler and no public name for them, so without them, for a single row,
+    and for numbers that are not of single precision, the plain function does it.
+    """
+    if rows > 1 and weight.device.type == "cpu" and weight.dtype == torch.float32:
+        try:
+            arranged = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
+            multiply = torch.ops.mkldnn._linear_pointwise.default
+        except (AttributeError, RuntimeError):
+            pass
+        else:
+            return lambda x: multiply(x, arranged, bias, "none", [], "")
+    return lambda x: F.linear(x, weight, bias)
+
+
+def attend(
+    q: Float[Tensor, "sentences heads query d_k"],
+    k: Float[Tensor, "sentences heads key d_k"],
+    v: Float[Tensor, "sentences heads key d_k"],
+    bias: Float[Tensor, "sentences 1 _ key"] | None = None,
+    recorded: list[Tensor] | None = None,
+) -> Float[Tensor, "sentences heads query d_k"]:
+    """:func:`tfmr.attention.scaled_dot_product_attention` of a few queries.
+
+    ``bias`` is added to the scores; the weights are added to ``recorded`` if there is such a list.
+    The fused kernel is made for one query or for many; for the few of a beam it takes ten times as
+    long on a CPU as the plain products.
+    """
+    if recorded is None and (q.device.type != "cpu" or q.shape[2] == 1):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+    with plain_products():
+        scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.transpose(-2, -1)
+        if bias is not None:
+            scores += bias
+        weights = scores.softmax(dim=-1)
+        if recorded is not None:
+            recorded.append(weights.detach())
+        return weights @ v
+
+
+@contextmanager
+def plain_products() -> Iterator[None]:
+    """Multiply by the plain library, whatever :func:`torch.set_float32_matmul_precision` says.
+
+    The other settings choose a library that is made for large matrices. It takes up to five times
+    as long for the few rows, and for the many small products, of a step.
+    """
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def economy(rows: Tensor) -> Iterator[None]:
+    """Use one thread and :func:`plain_products` if there are few ``rows`` on a CPU.
+
+    A second thread costs more to wake than it could save.
+    """
+    if rows.device.type != "cpu" or len(rows) > FEW:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with plain_products():
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def additive(mask: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
+    """The mask as a number to add to a score: 0 where a query may read, -inf where it may not."""
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -math.inf)
+
+
+def _before(residual: Residual, x: Float[Tensor, "rows d_model"]) -> Float[Tensor, "rows d_model"]:
+    """What the sublayer of a ``residual`` is given."""
+    return _normed(residual.norm, x) if residual.pre else x
+
+
+def _after(
+    residual: Residual, x: Float[Tensor, "rows d_model"], found: Float[Tensor, "rows d_model"]
+) -> Float[Tensor, "rows d_model"]:
+    """What goes on in the stream."""
+    return x + found if residual.pre else _normed(residual.norm, x + found)
+
+
+def _normed(norm: LayerNorm, x: Float[Tensor, "rows d_model"]) -> Float[Tensor, "rows d_model"]:
+    return F.layer_norm(x, norm.gain.shape, norm.gain, norm.bias, norm.eps)
