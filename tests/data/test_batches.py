@@ -65,20 +65,81 @@ def test_pad_puts_padding_behind():
     assert pad([[5]]).dtype == torch.long
 
 
+def contents(batches: Batches, k: int) -> list[tuple[list[int], list[int]]]:
+    """The pairs of an epoch, without padding, in the order in which they are shown."""
+    return [
+        ([id for id in source if id != PAD], [id for id in target if id not in (PAD, EOS)])
+        for batch in batches.epoch(k)
+        for source, target in zip(batch.source.tolist(), batch.target_out.tolist(), strict=True)
+    ]
+
+
 @settings(deadline=None)
 @given(corpora, st.integers(0, 5), st.integers(13, 60))
 def test_an_epoch_holds_every_pair_once_and_no_batch_too_much(pairs, k, tokens):
     batches = Batches(pairs, tokens_per_batch=tokens, seed=1, max_length=13)
-    seen = []
     for batch in batches.epoch(k):
         rows = len(batch.source)
         assert rows * max(batch.source.shape[1], batch.target_out.shape[1]) <= tokens
-        for source, target in zip(batch.source.tolist(), batch.target_out.tolist(), strict=True):
-            seen.append(
-                ([id for id in source if id != PAD], [id for id in target if id not in (PAD, EOS)])
-            )
-    assert sorted(seen) == sorted(pairs)
+    assert sorted(contents(batches, k)) == sorted(pairs)
     assert batches.dropped == 0
+
+
+def plan_by_hand(pairs: list[tuple[list[int], list[int]]], tokens: int) -> list[list[int]]:
+    """The rule of the docstring pair by pair, without the chance: the lengths in each batch."""
+    seen = [(len(target) + 1, len(source)) for source, target in pairs]
+    batches: list[list[tuple[int, int]]] = []
+    for pair in sorted(seen, key=lambda pair: (pair[0], pair[1] if pair[0] % 2 else -pair[1])):
+        if not batches or (len(batches[-1]) + 1) * max(map(max, [*batches[-1], pair])) > tokens:
+            batches.append([])
+        batches[-1].append(pair)
+    return sorted(batches)
+
+
+@settings(deadline=None, max_examples=50)
+@given(corpora, st.integers(13, 60))
+def test_the_row_is_sorted_and_cut_as_described(pairs, tokens):
+    batches = Batches(pairs, tokens, seed=1, max_length=13)
+    made = [
+        sorted(
+            zip(
+                (batch.target_out != PAD).sum(1).tolist(),
+                (batch.source != PAD).sum(1).tolist(),
+                strict=True,
+            )
+        )
+        for batch in batches.epoch(0)
+    ]
+    assert sorted(made) == sorted(sorted(batch) for batch in plan_by_hand(pairs, tokens))
+
+
+@settings(deadline=None, max_examples=30)
+@given(corpora, st.integers(0, 3), st.integers(0, 9), st.integers(1, 4))
+def test_an_epoch_may_begin_in_its_middle_and_be_shared(pairs, k, start, stride):
+    batches = Batches(pairs, 30, seed=1, max_length=13)
+    whole = flat(batches, k)
+    assert [b.source.tolist() for b in batches.epoch(k, start, stride)] == whole[start::stride]
+
+
+def test_what_is_passed_over_is_not_made():
+    asked = []
+
+    class Watched(list):
+        def __getitem__(self, row):
+            asked.append(row)
+            return super().__getitem__(row)
+
+    batches = Batches(Watched(some_pairs()), 200, seed=1, max_length=99)
+    last = batches.count(0) - 1
+    asked.clear()
+    (batch,) = batches.epoch(0, start=last)
+    assert len(batch.source) <= len(asked) < 50
+
+
+def test_the_largest_and_the_negative_seed_are_seeds_too():
+    pairs = some_pairs()
+    orders = [flat(Batches(pairs, 200, seed, 99), 0) for seed in (-1, 2**64 - 2, 0)]
+    assert orders[0] != orders[1] != orders[2] != orders[0]
 
 
 def flat(batches: Batches, k: int) -> list[list[list[int]]]:
@@ -126,7 +187,7 @@ def test_little_is_padding():
 
 
 def test_padding_share_and_count_are_those_of_the_batches():
-    batches = Batches(some_pairs(), 200, seed=1, max_length=99)
+    batches = Batches([*some_pairs(), ([5] * 99, [5] * 7)], 200, seed=1, max_length=98)
     made = list(batches.epoch(3))
     size = [batch.source.numel() + batch.target_out.numel() for batch in made]
     padding = [batch.padding_share * n for batch, n in zip(made, size, strict=True)]
@@ -138,7 +199,7 @@ def test_too_long_pairs_are_dropped_and_counted():
     pairs = [([5] * 4, [5] * 3), ([5] * 5, [5]), ([5], [5] * 4), ([5], [5])]
     batches = Batches(pairs, 100, seed=0, max_length=4)
     assert batches.dropped == 2
-    assert batches.pairs == [pairs[0], pairs[3]]
+    assert sorted(contents(batches, 0)) == sorted([pairs[0], pairs[3]])
 
 
 def refused(call, *words):

@@ -1,13 +1,15 @@
 import gzip
 import hashlib
 import http.server
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
 from tfmr.data import corpora
-from tfmr.data.corpora import FILES, RemoteFile, load, load_files, tatoeba_rows
+from tfmr.data.corpora import FILES, RemoteFile, load, load_files, stream_files, tatoeba_rows
+from tfmr.data.corpus import part_of
 from tfmr.errors import TfmrError
 
 TEXTS = {
@@ -328,3 +330,62 @@ def test_too_few_sentences_are_refused(files):
 def test_a_missing_file_is_refused(tmp_path):
     refused(lambda: load_files(tmp_path / "a", tmp_path / "b"), "cannot read", str(tmp_path / "a"))
     refused(lambda: load_files(tmp_path, tmp_path), "cannot read")
+
+
+# ---------------------------------------------------------------- streams
+
+
+def test_a_stream_is_what_the_lists_hold(tmp_path):
+    (tmp_path / "a").write_bytes(gzip.compress(numbered("eins", 50)))
+    (tmp_path / "b").write_bytes(numbered("one", 50).rstrip(b"\n"))
+    corpus = load_files(tmp_path / "a", tmp_path / "b")
+    pairs = list(stream_files(tmp_path / "a", tmp_path / "b"))
+    assert pairs == [(f"eins {i}", f"one {i}") for i in range(50)]
+    assert sorted(pairs) == sorted(corpus.train + corpus.valid + corpus.test)
+
+
+def test_a_stream_reads_no_further_than_it_is_asked(tmp_path):
+    (tmp_path / "a").write_bytes(numbered("eins", 10**5))
+    (tmp_path / "b").write_bytes(numbered("eins", 10**5))
+    stream = stream_files(tmp_path / "a", tmp_path / "b")
+    assert next(stream) == ("eins 0", "eins 0")
+    os.truncate(tmp_path / "a", 0)
+    os.truncate(tmp_path / "b", 0)
+    assert sum(1 for _ in stream) < 10**5 / 2, "the rest had not been read yet"
+
+
+def test_a_stream_is_refused_at_the_line_that_is_wrong(tmp_path):
+    (tmp_path / "a").write_bytes(numbered("eins", 5))
+    (tmp_path / "b").write_bytes(b"one 0\none 1\n\none 3\none 4\n")
+    stream = stream_files(tmp_path / "a", tmp_path / "b")
+    assert [next(stream), next(stream)] == [("eins 0", "one 0"), ("eins 1", "one 1")]
+    refused(lambda: next(stream), "line 3 of", str(tmp_path / "b"), "is empty")
+
+
+@pytest.mark.parametrize(("a", "b"), [(7, 9), (9, 7), (1, 3), (9, 8)])
+def test_both_counts_are_told_whichever_side_is_longer(tmp_path, a, b):
+    (tmp_path / "a").write_bytes(numbered("eins", a))
+    (tmp_path / "b").write_bytes(numbered("one", b))
+    counts = f"{tmp_path / 'a'} has {a} lines and {tmp_path / 'b'} has {b}"
+    refused(lambda: list(stream_files(tmp_path / "a", tmp_path / "b")), counts)
+
+
+def test_a_gzip_that_breaks_off_is_refused(tmp_path):
+    packed = gzip.compress(numbered("eins", 10**4))
+    (tmp_path / "a").write_bytes(packed[: len(packed) // 2])
+    refused(lambda: list(stream_files(tmp_path / "a", tmp_path / "a")), "cannot read")
+
+
+def test_a_part_is_told_from_the_key_alone():
+    keys = [f"sentence {i}" for i in range(4000)]
+    parts = [part_of(key, valid=0.05, test=0.1) for key in keys]
+    assert parts.count("valid") / 4000 == pytest.approx(0.05, abs=0.01)
+    assert parts.count("test") / 4000 == pytest.approx(0.1, abs=0.015)
+    assert parts[::2] == [part_of(key, valid=0.05, test=0.1) for key in keys[::2]]
+    assert {part_of(key, valid=0.0, test=0.0) for key in keys} == {"train"}
+
+
+def test_a_stream_is_divided_nearly_as_the_list_is(files):
+    corpus = files(numbered("eins", 2000), numbered("one", 2000))
+    agreed = [part_of(source, 0.05, 0.05) == "valid" for source, _ in corpus.valid]
+    assert sum(agreed) >= 0.8 * len(agreed)

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 import unicodedata
 
 import pytest
@@ -62,6 +63,15 @@ def test_vocabulary_has_the_size_asked_for_and_every_id_in_it():
 
 def test_vocabulary_stays_smaller_when_nothing_is_left_to_merge():
     assert Tokenizer.train_bpe(["ab"], 5000).vocab_size == 260 + 2
+
+
+def test_bpe_is_learnt_from_a_stream_without_holding_it():
+    texts = (f"{text} {number % 100}" for number in range(20_000) for text in TEXTS[:1])
+    tracemalloc.start()
+    Tokenizer.train_bpe(texts, 300)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20_000 * len(TEXTS[0]) / 4
 
 
 def test_first_word_is_a_word_like_any_other():

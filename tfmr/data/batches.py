@@ -4,18 +4,21 @@ A batch is filled by tokens, not by sentences (Vaswani et al., 2017, section 5.1
 were batched together by approximate sequence length"), so that little of it is padding.
 """
 
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 from torch import Tensor
+from torch.nn import functional as F
 
-from tfmr.errors import require
+from tfmr.data.tokenfile import IdPair, Ids, TokenFile, refuse_empty
+from tfmr.errors import TfmrError, require
 from tfmr.ids import BOS, EOS, PAD
 
-IdPair = tuple[Sequence[int], Sequence[int]]
+__all__ = ["Batch", "Batches", "IdPair", "collate", "pad"]
 
 
 @dataclass(frozen=True)
@@ -52,30 +55,37 @@ class Batch:
         return Batch(self.source.to(device), self.target_in.to(device), self.target_out.to(device))
 
 
-def pad(sentences: Sequence[Sequence[int]]) -> Int[Tensor, "batch length"]:
+def pad(sentences: Sequence[Ids]) -> Int[Tensor, "batch length"]:
     """Stack sentences of ids into one tensor (batch, length), with PAD after the shorter ones.
 
     Raises :class:`TfmrError` if there is no sentence, or one without a token: attention over
     padding alone has no answer.
     """
     require(len(sentences) > 0, "expected at least one sentence to pad, got none")
+    lengths = [len(sentence) for sentence in sentences]
+    if 0 in lengths:
+        raise TfmrError(f"sentence {lengths.index(0)} of the batch has no tokens; leave it out")
+    ids = np.full((len(sentences), max(lengths)), PAD)
     for row, sentence in enumerate(sentences):
-        require(len(sentence) > 0, f"sentence {row} of the batch has no tokens; leave it out")
-    longest = max(len(sentence) for sentence in sentences)
-    return torch.tensor([[*ids, *[PAD] * (longest - len(ids))] for ids in sentences])
+        ids[row, : len(sentence)] = sentence
+    return torch.from_numpy(ids)
 
 
 def collate(pairs: Sequence[IdPair]) -> Batch:
     """Make one :class:`Batch` of ``(source, target)`` pairs of ids without BOS and EOS."""
+    target = pad([target for _, target in pairs])
+    target_out = F.pad(target, (0, 1), value=PAD)
+    ends = torch.tensor([len(target) for _, target in pairs])
+    target_out[torch.arange(len(pairs)), ends] = EOS
     return Batch(
         source=pad([source for source, _ in pairs]),
-        target_in=pad([[BOS, *target] for _, target in pairs]),
-        target_out=pad([[*target, EOS] for _, target in pairs]),
+        target_in=F.pad(target, (1, 0), value=BOS),
+        target_out=target_out,
     )
 
 
 class Batches:
-    """The pairs of a corpus, cut anew into batches for every epoch.
+    """The pairs of a corpus, dealt into batches anew for every epoch.
 
     The pairs are sorted by the length of the target, then of the source (rising and falling by
     turns, so that no step between neighbours is long), then by seeded chance, so that neighbours
@@ -87,74 +97,87 @@ class Batches:
     Lengths count what the model sees: the source, or the target and its BOS. Pairs in which
     either is longer than ``max_length`` are left out; ``dropped`` says how many.
 
+    ``pairs`` may be a list or a :class:`~tfmr.data.tokenfile.TokenFile`; the same pairs give the
+    same batches. Only the number of each pair is kept here, in four bytes, and its ids are asked
+    for when its batch is made.
+
     Raises :class:`TfmrError` if a pair fits no batch, has an empty side, or if none is left.
     """
 
     def __init__(
         self, pairs: Sequence[IdPair], tokens_per_batch: int, seed: int, max_length: int
     ) -> None:
-        for line, (source, target) in enumerate(pairs, start=1):
-            side = "source" if not source else "target"
-            require(
-                len(source) > 0 and len(target) > 0,
-                f"the {side} of pair {line} has no tokens; leave empty lines out of the corpus",
-            )
-        self.pairs = [pair for pair in pairs if max(_lengths(pair)) <= max_length]
-        self.dropped = len(pairs) - len(self.pairs)
+        self.pairs = pairs
+        self.tokens_per_batch = tokens_per_batch
+        self.seed = seed
+        source, target = _lengths(pairs)
+        rows = np.flatnonzero(np.maximum(source, target) <= max_length)
+        self.dropped = len(pairs) - len(rows)
         require(
-            len(self.pairs) > 0,
+            len(rows) > 0,
             f"expected sentence pairs of at most {max_length} tokens, but none of {len(pairs)} is; "
             "raise max_length or use a larger vocabulary",
         )
-        longest = max(max(_lengths(pair)) for pair in self.pairs)
-        require(
-            longest <= tokens_per_batch,
-            f"a batch of {tokens_per_batch} tokens cannot hold the longest sentence, {longest} "
-            f"tokens; set tokens_per_batch to {longest} or more, "
-            f"or max_length to {tokens_per_batch} or less",
-        )
-        self.tokens_per_batch = tokens_per_batch
-        self.seed = seed
+        source, target = source[rows], target[rows]
+        order = np.lexsort((np.where(target % 2 == 1, source, -source), target))
+        self._rows, source, target = rows[order].astype(np.uint32), source[order], target[order]
+        self._ties = np.flatnonzero(np.diff(source, prepend=0) | np.diff(target, prepend=0))
+        self._cuts = self._cut(np.maximum(source, target))
+        useful = source.sum() + target.sum()
+        longest = [np.maximum.reduceat(side, self._cuts[:-1]) for side in (source, target)]
+        self._padding_share = 1 - float(useful / (np.diff(self._cuts) @ sum(longest)))
 
-    def epoch(self, k: int) -> Iterator[Batch]:
-        """Yield the batches of epoch ``k``: every pair once, the same for the same ``k``."""
-        for rows in self._plan(k):
-            yield collate([self.pairs[row] for row in rows])
+    def epoch(self, k: int, start: int = 0, stride: int = 1) -> Iterator[Batch]:
+        """Yield the batches of epoch ``k``: every pair once, the same for the same ``k``.
+
+        Those before number ``start`` are passed over without being made, and from there on only
+        every ``stride``-th one is: so a run goes on in the middle of an epoch, and several
+        processes share one.
+        """
+        chance = np.random.default_rng([self.seed % 2**64, k])
+        rows = self._rows.copy()
+        for begin, end in pairwise([*self._ties, len(rows)]):
+            chance.shuffle(rows[begin:end])
+        for number in chance.permutation(self.count(k))[start::stride]:
+            begin, end = self._cuts[number : number + 2]
+            yield collate([self.pairs[row] for row in rows[begin:end].tolist()])
 
     def count(self, k: int) -> int:
-        """The number of batches in epoch ``k``."""
-        return len(self._plan(k))
+        """The number of batches in epoch ``k``: lengths decide it, so every epoch has as many."""
+        return len(self._cuts) - 1
 
     def padding_share(self, k: int) -> float:
-        """The share of all positions in epoch ``k`` that are padding, counted without tensors."""
-        useful = sum(sum(_lengths(pair)) for pair in self.pairs)
-        padded = 0
-        for rows in self._plan(k):
-            sides = zip(*(_lengths(self.pairs[row]) for row in rows), strict=True)
-            padded += len(rows) * sum(max(side) for side in sides)
-        return 1 - useful / padded
+        """The share of all positions in epoch ``k`` that are padding, the same in every epoch."""
+        return self._padding_share
 
-    def _plan(self, k: int) -> list[list[int]]:
-        """Which pairs go together in epoch ``k``."""
-        chance = random.Random(f"{self.seed}/{k}")
-        keys = []
-        for row, pair in enumerate(self.pairs):
-            source, target = _lengths(pair)
-            keys.append((target, source if target % 2 else -source, chance.random(), row))
-        plan: list[list[int]] = []
-        longest = 0
-        for _, _, _, row in sorted(keys):
-            length = max(_lengths(self.pairs[row]))
-            longest = max(longest, length)
-            if not plan or (len(plan[-1]) + 1) * longest > self.tokens_per_batch:
-                plan.append([])
-                longest = length
-            plan[-1].append(row)
-        chance.shuffle(plan)
-        return plan
+    def _cut(self, longest: Integer[np.ndarray, " pairs"]) -> Integer[np.ndarray, " cuts"]:
+        """Where each batch begins in the sorted row, and where the last one ends.
+
+        ``longest`` is the length of the longer side of each pair.
+        """
+        most = int(longest.max())
+        require(
+            most <= self.tokens_per_batch,
+            f"a batch of {self.tokens_per_batch} tokens cannot hold the longest sentence, {most} "
+            f"tokens; set tokens_per_batch to {most} or more, "
+            f"or max_length to {self.tokens_per_batch} or less",
+        )
+        cuts = [0]
+        while cuts[-1] < len(longest):
+            at = cuts[-1]
+            ahead = longest[at : at + self.tokens_per_batch // longest[at]]
+            sizes = np.maximum.accumulate(ahead) * np.arange(1, len(ahead) + 1)
+            cuts.append(at + int(np.searchsorted(sizes, self.tokens_per_batch, side="right")))
+        return np.array(cuts)
 
 
-def _lengths(pair: IdPair) -> tuple[int, int]:
-    """What the model sees of a pair: the source, and the target with one more token, BOS or EOS."""
-    source, target = pair
-    return len(source), len(target) + 1
+def _lengths(
+    pairs: Sequence[IdPair],
+) -> tuple[Integer[np.ndarray, " pairs"], Integer[np.ndarray, " pairs"]]:
+    """What the model sees of each pair: the source, and the target with one more, BOS or EOS."""
+    if isinstance(pairs, TokenFile):
+        lengths = pairs.lengths()
+    else:
+        lengths = np.array([(len(s), len(t)) for s, t in pairs], np.int32).reshape(-1, 2)
+    refuse_empty(lengths)
+    return lengths[:, 0], lengths[:, 1] + 1

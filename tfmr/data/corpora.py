@@ -7,9 +7,11 @@ earlier download; the network. Wherever it is found, its text must have the chec
 
 import gzip
 import hashlib
+import io
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +21,10 @@ from tfmr.data import pocket
 from tfmr.data.corpus import Corpus, Pair, divide
 from tfmr.errors import TfmrError, require
 
-__all__ = ["FILES", "Corpus", "load", "load_files", "tatoeba_rows"]
+__all__ = ["FILES", "Corpus", "load", "load_files", "stream_files", "tatoeba_rows"]
+
+GZIP = b"\x1f\x8b"
+"""How a gzipped file begins."""
 
 _MULTI30K = (
     "https://raw.githubusercontent.com/multi30k/dataset/"
@@ -107,21 +112,46 @@ def load_files(
     Raises :class:`TfmrError` if a file cannot be read, is empty, is not UTF-8 or has an empty
     line, if the files have different numbers of lines, or fewer than three different sentences.
     """
-    texts = [_lines(_read(Path(path)), str(path)) for path in (source_path, target_path)]
-    require(
-        len(texts[0]) == len(texts[1]),
-        f"expected one translation per line, but {source_path} has {len(texts[0])} lines "
-        f"and {target_path} has {len(texts[1])}; align them first",
-    )
-    pairs = list(zip(*texts, strict=True))
+    pairs = list(stream_files(source_path, target_path))
     train, valid, test = divide(pairs, lambda pair: pair[0], str(source_path), 0.05, 0.05)
     return Corpus("your files", source, target, train, valid, test, LICENCES["your files"])
+
+
+def stream_files(
+    source_path: str | os.PathLike[str], target_path: str | os.PathLike[str]
+) -> Iterator[Pair]:
+    """Yield the sentence pairs of two text files, plain or gzipped, holding one pair at a time.
+
+    For files of millions of lines. What :func:`load_files` keeps in lists is then asked for again,
+    :func:`~tfmr.data.corpus.part_of` says to which part a pair belongs, and the ids go into a token
+    file (:func:`~tfmr.data.tokenfile.write_token_file`)::
+
+        def train() -> Iterator[Pair]:
+            for pair in stream_files("corpus.de", "corpus.en"):
+                if part_of(pair[0], valid=0.001, test=0.001) == "train":
+                    yield pair
+
+        tokenizer = Tokenizer.train_bpe((text for pair in train() for text in pair), 37_000)
+        tokens = write_token_file("corpus.tokens", train(), tokenizer)
+
+    Raises :class:`TfmrError`, when it comes to the place, for what :func:`load_files` refuses.
+    """
+    sides = [_lines(_open(Path(path)), str(path)) for path in (source_path, target_path)]
+    for pairs, (source, target) in enumerate(zip_longest(*sides)):
+        if source is None or target is None:
+            shorter, longer = pairs, pairs + 1 + sum(1 for side in sides for _ in side)
+            counts = (shorter, longer) if source is None else (longer, shorter)
+            raise TfmrError(
+                f"expected one translation per line, but {source_path} has {counts[0]} lines "
+                f"and {target_path} has {counts[1]}; align them first"
+            )
+        yield source, target
 
 
 def tatoeba_rows() -> list[tuple[str, str, str]]:
     """The Tatoeba file as it came: English, Korean, and whom to attribute the pair to."""
     name = "tatoeba-kor-eng/kor-eng.tsv"
-    rows = [line.split("\t") for line in _lines(_fetch(name), name)]
+    rows = [line.split("\t") for line in _lines(io.BytesIO(_fetch(name)), name)]
     return [(english, korean, attribution) for english, korean, attribution in rows]
 
 
@@ -133,7 +163,7 @@ def _load_multi30k(source: str, target: str) -> Corpus:
     parts: list[list[Pair]] = []
     for part in ("train", "val", "test_2016_flickr"):
         names = [f"multi30k/{part}.{language}" for language in (source, target)]
-        sides = [_lines(_fetch(name), name) for name in names]
+        sides = [_lines(io.BytesIO(_fetch(name)), name) for name in names]
         parts.append(list(zip(*sides, strict=True)))
     train, valid, test = parts
     return Corpus("multi30k", source, target, train, valid, test, LICENCES["multi30k"])
@@ -211,8 +241,18 @@ def _download(name: str) -> str:
 
 def _read(path: Path) -> bytes:
     """The bytes of a file, unpacked if they are gzipped."""
+    return b"".join(_open(path))
+
+
+def _open(path: Path) -> Iterator[bytes]:
+    """The lines of a file as bytes, unpacked if they are gzipped, each with its line feed."""
     try:
-        return _unpack(path.read_bytes())
+        with path.open("rb") as file:
+            if file.peek(2).startswith(GZIP):
+                with gzip.open(file) as unpacked:
+                    yield from unpacked
+            else:
+                yield from file
     except (OSError, EOFError, zlib.error) as error:
         raise TfmrError(
             f"expected a text, plain or gzipped, but cannot read {path}: {error}"
@@ -220,30 +260,32 @@ def _read(path: Path) -> bytes:
 
 
 def _unpack(content: bytes) -> bytes:
-    """Undo gzip, which announces itself in the first two bytes."""
-    return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+    """Undo gzip."""
+    return gzip.decompress(content) if content.startswith(GZIP) else content
 
 
-def _lines(content: bytes, name: str) -> list[str]:
-    """Cut a UTF-8 text into its sentences, one a line.
+def _lines(content: Iterable[bytes], name: str) -> Iterator[str]:
+    """The sentences of a UTF-8 text, one a line.
 
     Only the line feed ends a line: :meth:`str.splitlines` would also cut at the rarer separators
     that Unicode knows, and the two sides of a corpus would slip against each other.
     """
-    lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    if not lines[-1].strip():
-        lines.pop()
-    require(len(lines) > 0, f"{name} is empty; expected one sentence a line")
-    sentences = []
-    for number, line in enumerate(lines, start=1):
+    number = 0
+    for number, line in enumerate(content, start=1):
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
         try:
-            sentences.append(line.decode("utf-8").strip())
+            sentence = line.decode("utf-8").strip()
         except UnicodeDecodeError as error:
             raise TfmrError(
                 f"line {number} of {name} is not UTF-8 ({error.reason}); convert the file to UTF-8"
             ) from None
+        if not sentence and not line.endswith(b"\n"):
+            number -= 1
+            break  # white space after the last line is no line
         require(
-            sentences[-1] != "",
+            sentence != "",
             f"line {number} of {name} is empty; expected a sentence on every line, remove the pair",
         )
-    return sentences
+        yield sentence
+    require(number > 0, f"{name} is empty; expected one sentence a line")

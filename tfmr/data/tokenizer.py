@@ -52,7 +52,8 @@ class Tokenizer:
         """Learn a byte-pair encoding of at most ``vocab_size`` ids from ``texts`` of all languages.
 
         Deterministic: the same texts give the same merges, ties going to the older symbols.
-        The vocabulary stays smaller when there is nothing left to merge.
+        The vocabulary stays smaller when there is nothing left to merge. The texts may be a stream
+        of any length: only the counts of its words are held.
 
         Raises :class:`TfmrError` if ``vocab_size`` has no room for the four special ids and the
         256 bytes.

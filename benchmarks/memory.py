@@ -1,0 +1,178 @@
+"""``python -m benchmarks.memory``: what a corpus of WMT size costs in memory, mapped and in lists.
+
+The corpus is generated: as many pairs as the WMT 2014 English-German training data has, of a
+vocabulary as large as the paper's (Vaswani et al., 2017, section 5.1), with random ids. Each row of
+the record is a process of its own that opens a corpus, plans an epoch and makes batches of it. What
+it has grown by is its private memory, the kernel's RssAnon: pages of a mapped file are not in it,
+for they are the kernel's to drop whenever another process needs the room.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+
+from benchmarks import record
+from tfmr.data.batches import Batches, IdPair
+from tfmr.data.tokenfile import TokenFile, TokenWriter
+from tfmr.errors import require
+
+PAIRS = 4_500_000
+"""Sentence pairs of WMT 2014 English-German."""
+VOCABULARY = 37_000
+LONGEST = 256
+TOKENS_PER_BATCH = 4096
+CHUNK = 100_000
+"""Pairs that are generated at a time."""
+STATUS = Path("/proc/self/status")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Measure the memory that token files and lists take, and record it."""
+
+    pairs: int = PAIRS
+    """Sentence pairs of the generated corpora; a tenth of them for the lists."""
+    batches: int = 2000
+    """Read after the first one."""
+    out: Path = record.FOLDER / "memory.json"
+    """The record."""
+
+    def __call__(self) -> None:
+        """Measure and record."""
+        rows = []
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "corpus"
+            for reader, pairs, length in (
+                ("token file", self.pairs, 12),
+                ("token file", self.pairs, 25),
+                ("token file", self.pairs, 50),
+                ("token file", self.pairs // 10, 25),
+                ("list", self.pairs // 10, 25),
+            ):
+                generate(path, pairs, length)
+                rows.append(measure(path, reader, self.batches))
+                print(rows[-1])
+        settings = {
+            "vocabulary": VOCABULARY,
+            "tokens_per_batch": TOKENS_PER_BATCH,
+            "batches": self.batches,
+            "unit": "MB of private memory (RssAnon), above that of the process before",
+        }
+        record.write(self.out, "memory", rows, settings=settings)
+
+
+def generate(path: Path, pairs: int, length: int) -> None:
+    """Write a token file of random ids, in sentences of about ``length``, a chunk at a time."""
+    chance = np.random.default_rng(0)
+    with TokenWriter(path, "generated", VOCABULARY) as writer:
+        for begin in range(0, pairs, CHUNK):
+            source = chance.gamma(4, length / 4, min(CHUNK, pairs - begin)).astype(np.int32)
+            target = source + chance.integers(-4, 5, len(source), dtype=np.int32)
+            lengths = np.clip(np.stack([source, target], axis=1), 1, LONGEST - 1)
+            writer.add(chance.integers(4, VOCABULARY, lengths.sum(), dtype=np.uint16), lengths)
+
+
+def measure(path: Path, reader: str, batches: int) -> dict[str, Any]:
+    """:func:`grow` in a process of its own."""
+    program = (
+        "import json, sys\n"
+        "from pathlib import Path\n"
+        "from benchmarks.memory import grow\n"
+        "print(json.dumps(grow(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path), reader, str(batches)],
+        cwd=record.FOLDER.parent,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    row: dict[str, Any] = json.loads(done.stdout)
+    return row
+
+
+def grow(path: Path, reader: str, batches: int) -> dict[str, Any]:
+    """Open a corpus, plan an epoch and make ``batches`` of it; how this process grew with each.
+
+    Args:
+        path: a token file.
+        reader: "token file", to use it as it is, or "list", to turn it into lists of numbers first.
+        batches: how many are made after the first one.
+    """
+    peak = Peak()
+    before = private_memory()
+    began = time.perf_counter()
+    file = TokenFile(path)
+    pairs: TokenFile | list[IdPair] = file
+    if reader == "list":
+        pairs = [(np.array(s).tolist(), np.array(t).tolist()) for s, t in file]
+    opened = private_memory() - before, time.perf_counter() - began
+    planner = Batches(pairs, TOKENS_PER_BATCH, seed=0, max_length=LONGEST)
+    epoch = planner.epoch(0)
+    next(epoch)
+    planned = private_memory() - before, time.perf_counter() - began - opened[1]
+    read = sum(1 for _ in islice(epoch, batches))
+    require(
+        read == batches, f"expected {batches} batches after the first of an epoch, it has {read}"
+    )
+    finished = private_memory() - before
+    return {
+        "reader": reader,
+        "pairs": len(file),
+        "tokens": sum(file.tokens),
+        "file": round(path.stat().st_size / 1e6, 1),
+        "opened": round(opened[0], 1),
+        "planned": round(planned[0], 1),
+        "read": round(finished, 1),
+        "peak": round(peak.stop() - before, 1),
+        "seconds_to_open": round(opened[1], 3),
+        "seconds_to_plan": round(planned[1], 3),
+        "padding_share": round(planner.padding_share(0), 4),
+    }
+
+
+class Peak:
+    """The largest private memory of this process, from the beginning until it is asked for."""
+
+    def __init__(self) -> None:
+        self._most = private_memory()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(0.002):
+            self._most = max(self._most, private_memory())
+
+    def stop(self) -> float:
+        """End, and return the peak in MB."""
+        self._stopped.set()
+        self._thread.join()
+        return max(self._most, private_memory())
+
+
+def private_memory() -> float:
+    """The memory in MB that belongs to this process alone and to no file.
+
+    Raises:
+        TfmrError: if the system is not Linux, whose kernel counts it.
+    """
+    require(STATUS.exists(), f"private memory is read from {STATUS}: measure it on Linux")
+    for line in STATUS.read_text("utf-8").splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise LookupError(f"no RssAnon in {STATUS}")
+
+
+if __name__ == "__main__":
+    tyro.cli(Memory)()
