@@ -11,6 +11,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 import tyro
 
 from tfmr.commands.evaluate import Evaluate
+from tfmr.commands.export import Export
+from tfmr.commands.recipes import Recipes
 from tfmr.commands.train import Train
 from tfmr.commands.translate import Translate
 from tfmr.errors import TfmrError
@@ -19,7 +21,13 @@ from tfmr.errors import TfmrError
 def main() -> None:
     """Run the command line; a user's mistake is one line on standard error and exit status 2."""
     command = tyro.extras.subcommand_cli_from_dict(
-        {"train": Train, "translate": Translate, "evaluate": Evaluate},
+        {
+            "train": Train,
+            "translate": Translate,
+            "evaluate": Evaluate,
+            "export": Export,
+            "recipes": Recipes,
+        },
         prog="python -m tfmr",
         description="Train a Transformer, translate with it, score it.",
     )

@@ -2,17 +2,21 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+import tfmr
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer, TransformerConfig
-from tfmr.train import checkpoint
+from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
+from tfmr.train import checkpoint, kinds
 from tfmr.train.checkpoint import Checkpoint, load_weights, named_weights
 
 WORDS = Tokenizer("words", ["a", "b", "c"])
@@ -160,3 +164,72 @@ def test_another_vocabulary(path: Path) -> None:
     saved = checkpoint.load(path)
     with pytest.raises(TfmrError, match="the vocabulary has 6 tokens and the model 7"):
         translate(saved.model(), saved.tokenizer, ["a"])
+
+
+def test_a_recurrent_model_too(tmp_path: Path) -> None:
+    config = Seq2SeqConfig(7, 7, cell="gru", attention=False, d_model=8, max_length=6)
+    torch.manual_seed(0)
+    weights = named_weights(kinds.build(config))
+    checkpoint.save(tmp_path / "file", Checkpoint(config, WORDS, weights))
+    after = checkpoint.load(tmp_path / "file")
+    assert after.config == config
+    model = after.model()
+    assert isinstance(model, Seq2Seq)
+    assert all(torch.equal(weights[name], weight) for name, weight in named_weights(model).items())
+
+
+def rewritten(path: Path, **changes: str) -> None:
+    """The file with another header."""
+    with safe_open(path, framework="pt") as file:
+        header = file.metadata()
+    save_file(load_file(path), path, header | changes)
+
+
+def test_a_file_that_names_no_kind_is_a_transformer(path: Path) -> None:
+    rewritten(path, config=json.dumps(dataclasses.asdict(CONFIG)))
+    assert checkpoint.load(path).config == CONFIG
+
+
+def test_a_file_of_another_kind_and_version(path: Path) -> None:
+    assert checkpoint.load(path).version == tfmr.__version__
+    rewritten(path, tfmr="9.1.0", config=json.dumps({"kind": "mamba"}))
+    assert_refused(path, r"written by tfmr 9\.1\.0, has a model of kind 'mamba': expected one of")
+    rewritten(path, config="[]")
+    assert_refused(path, "header of .* is damaged")
+
+
+def test_a_slim_file_translates_alike_and_cannot_be_resumed_from(tmp_path: Path) -> None:
+    before = dataclasses.replace(made(), facts={"step": 3, "trainer": {"step": 3}})
+    checkpoint.save(tmp_path / "whole", before)
+    checkpoint.save(tmp_path / "slim", checkpoint.slim(before))
+    after = checkpoint.load(tmp_path / "slim")
+    assert (after.state, after.facts) == ({}, {"step": 3})
+    assert {weight.dtype for weight in after.weights.values()} == {torch.float16}
+    model = after.model()
+    for name, weight in named_weights(model).items():
+        assert weight.dtype == torch.float32
+        torch.testing.assert_close(weight, before.weights[name], rtol=2**-11, atol=2**-24)
+    ours, theirs = (translate(m, WORDS, ["a b c"]) for m in (before.model(), model))
+    assert ours == theirs
+    stored = sum(weight.numel() for weight in before.weights.values())
+    content = (tmp_path / "slim").read_bytes()
+    assert len(content) - 8 - int.from_bytes(content[:8], "little") == 2 * stored
+
+
+def test_half_precision_ends_somewhere() -> None:
+    before = made()
+    name = next(iter(before.weights))
+    weights = before.weights | {name: torch.full_like(before.weights[name], 70_000.0)}
+    with pytest.raises(TfmrError, match=f"ends at 65504 and 1 weights go beyond.*{name}"):
+        checkpoint.slim(dataclasses.replace(before, weights=weights))
+
+
+def test_the_content_is_on_the_disk_before_its_name_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = []
+    plain = os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: order.append(os.fstat(file).st_ino))
+    monkeypatch.setattr(os, "replace", lambda *names: (order.append("move"), plain(*names)))
+    checkpoint.save(path, made())
+    assert order == [path.stat().st_ino, "move", path.parent.stat().st_ino]

@@ -2,14 +2,19 @@
 
 import dataclasses
 import math
+import os
+import signal
+from itertools import islice
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from tfmr.data.batches import Batches
+from tfmr.data.batches import Batches, collate
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import greedy
 from tfmr.errors import TfmrError
@@ -17,6 +22,7 @@ from tfmr.model import Transformer, TransformerConfig
 from tfmr.train import checkpoint
 from tfmr.train.checkpoint import Checkpoint, named_weights
 from tfmr.train.loop import Step, TrainConfig, Trainer, clip_gradients, total_norm
+from tfmr.train.parallel import World
 
 MODEL = TransformerConfig(
     30, 30, d_model=32, n_heads=4, d_ff=64, n_encoder=1, n_decoder=1, dropout=0.1, max_length=12
@@ -28,7 +34,7 @@ PAIRS = [
 CONFIG = TrainConfig(peak=3e-3, warmup=10, average=0.9, seed=3)
 
 
-def trainer(seed: int = 3, dropout: float = 0.1, **changed: float) -> Trainer:
+def trainer(seed: int = 3, dropout: float = 0.1, **changed: object) -> Trainer:
     torch.manual_seed(seed)
     model = Transformer(dataclasses.replace(MODEL, dropout=dropout))
     return Trainer(model, Batches(PAIRS, 12, 0, 12), dataclasses.replace(CONFIG, **changed))
@@ -130,10 +136,8 @@ def test_without_averaging_the_weights_themselves_are_kept() -> None:
 def test_the_same_seed_gives_the_same_weights_and_another_does_not() -> None:
     one = trainer()
     curve = timeless(one.run(steps=20))
-    random = torch.get_rng_state()
     again = trainer()
     assert timeless(again.run(steps=20)) == curve
-    assert torch.equal(torch.get_rng_state(), random)
     assert_same_state(one, again)
     other = trainer(seed=4)
     assert timeless(other.run(steps=20)) != curve
@@ -142,14 +146,86 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not() -> None:
 def test_every_epoch_shows_every_pair_once() -> None:
     learning, seen = trainer(), []
     per_epoch = learning.batches.count(0)
-    for batch in learning.upcoming():
+    for (batch,), epoch, done in islice(learning.upcoming(), per_epoch):
         seen.append(batch.source.shape[0])
-        learning.batches_done += 1
-        if len(seen) == per_epoch:
-            break
+        assert (epoch, done) == (0, len(seen))
     assert sum(seen) == len(PAIRS)
-    learning.run(steps=1)
+    learning.run(steps=per_epoch + 1)
     assert (learning.epoch, learning.batches_done) == (1, 1)
+
+
+def test_batches_learnt_from_in_turn_are_one_step_on_all_of_them() -> None:
+    """In doubles, to 1e-12; a batch of few tokens must not count as much as one of many."""
+    parts = [PAIRS[:2], PAIRS[2:7], PAIRS[7:]]
+    tokens = [collate(part).n_tokens for part in parts]
+    assert max(tokens) > 2 * min(tokens)
+    joint, turns = trainer(dropout=0.0), trainer(dropout=0.0, accumulate=3)
+    apart = []
+    for part in parts:
+        alone = trainer(dropout=0.0)
+        alone.model.double()
+        apart.append(alone.step(collate(part)).loss)
+    for training in (joint, turns):
+        training.model.double()
+    expected = joint.step(collate(PAIRS))
+    step = turns.step(*map(collate, parts))
+    assert step.tokens == expected.tokens == sum(tokens)
+    for name in ("loss", "gradient_norm", "weight_norm"):
+        assert getattr(step, name) == pytest.approx(getattr(expected, name), rel=1e-12)
+    weighted = sum(n * loss for n, loss in zip(tokens, apart, strict=True)) / sum(tokens)
+    assert step.loss == pytest.approx(weighted, rel=1e-12)
+    assert abs(step.loss - sum(apart) / 3) > 1e-3  # what equal weights would give
+    gradients = [p.grad for p in turns.model.parameters()]
+    assert_close(gradients, [p.grad for p in joint.model.parameters()], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("accumulate", "size"), [(1, 2), (2, 2), (3, 1), (5, 3)])
+def test_the_processes_share_all_batches_of_every_epoch(accumulate: int, size: int) -> None:
+    """Together, from any point on, they see what one process sees alone, each batch once."""
+    alone = trainer()
+    n, start = alone.batches.count(0), 2
+    steps = 7
+    wanted = [batch for k in range(40) for batch in alone.batches.epoch(k)]
+    worlds = [trainer(accumulate=accumulate) for _ in range(size)]
+    turns = []
+    for rank, training in enumerate(worlds):
+        training.world = World(rank=rank, size=size)
+        training.batches_done = start
+        turns.append(list(islice(training.upcoming(), steps)))
+    for number, shares in enumerate(zip(*turns, strict=True), start=1):
+        seen = [share[0][turn] for turn in range(accumulate) for share in shares]
+        end = start + number * accumulate * size
+        for batch, other in zip(seen, wanted[end - len(seen) : end], strict=True):
+            assert torch.equal(batch.source, other.source)
+            assert torch.equal(batch.target_out, other.target_out)
+        for _, epoch, done in shares:
+            assert epoch * n + done == end
+            assert 0 < done <= n
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    stops=st.lists(st.integers(1, 13), max_size=3, unique=True),
+    accumulate=st.integers(1, 4),
+    precision=st.sampled_from(["fp32", "bf16"]),
+)
+def test_wherever_it_stops_it_goes_on_as_if_it_had_not(
+    stops: list[int], accumulate: int, precision: str
+) -> None:
+    changed = {"accumulate": accumulate, "precision": precision}
+    straight = trainer(dropout=0.3, **changed)
+    curve = straight.run(steps=14)
+    assert straight.epoch >= 2
+    training, begun = trainer(dropout=0.3, **changed), []
+    for number, stop in enumerate(sorted(stops)):
+        begun += training.run(steps=stop)
+        state = training.state()
+        training.run(steps=stop + 1)  # what is done after the state was taken is forgotten
+        training = trainer(seed=50 + number, dropout=0.3, **changed)
+        training.restore(*state)
+    begun += training.run(steps=14)
+    assert timeless(begun) == timeless(curve)
+    assert_same_state(training, straight)
 
 
 @pytest.mark.parametrize("stop", [1, 15])
@@ -159,7 +235,6 @@ def test_going_on_from_a_file_equals_never_having_stopped(
 ) -> None:
     straight = trainer(dropout=dropout)
     curve = straight.run(steps=30)
-    random = torch.get_rng_state()
 
     first = trainer(dropout=dropout)
     begun = first.run(steps=stop)
@@ -177,24 +252,26 @@ def test_going_on_from_a_file_equals_never_having_stopped(
     second.restore(saved.state, saved.facts)
     rest = second.run(steps=30)
     assert timeless(begun + rest) == timeless(curve)
-    assert torch.equal(torch.get_rng_state(), random)
     assert second.seconds > saved.facts["seconds"]
     for name, weight in named_weights(straight.model).items():
         assert torch.equal(named_weights(second.model)[name], weight)
         assert torch.equal(second.mean[name], straight.mean[name])
 
 
-def test_random_numbers_go_on_too() -> None:
-    one = trainer(dropout=0.3)
-    one.run(steps=5)
-    state = one.state()
-    one.run(steps=10)
-    after = torch.rand(3)
-    other = trainer(seed=8, dropout=0.3)
-    other.restore(*state)
-    other.run(steps=10)
-    assert torch.equal(torch.rand(3), after)
+def test_random_numbers_drawn_between_two_steps_change_nothing() -> None:
+    one, other = trainer(dropout=0.3), trainer(dropout=0.3)
+    one.run(steps=8)
+    other.run(steps=8, on_step=lambda _: torch.rand(3))
     assert_same_state(one, other)
+
+
+def test_every_batch_has_its_own_random_numbers() -> None:
+    learning = trainer(dropout=0.3, peak=1e-30, accumulate=2)
+    (batch, *_) = learning.batches.epoch(0)
+    losses = {learning.step(batch).loss for _ in range(5)}
+    assert len(losses) == 5
+    both = [trainer(dropout=0.3).step(batch).loss, trainer(dropout=0.3).step(batch, batch).loss]
+    assert both[0] != pytest.approx(both[1])
 
 
 def test_a_state_that_lacks_something() -> None:
@@ -208,10 +285,28 @@ def test_an_interrupted_step_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> 
     straight.run(steps=6)
     broken.run(steps=2)
     plain = broken.step
-    monkeypatch.setattr(broken, "step", lambda batch: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(broken, "step", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         broken.run(steps=6)
     monkeypatch.setattr(broken, "step", plain)
+    broken.run(steps=6)
+    assert_same_state(straight, broken)
+
+
+def test_ctrl_c_lets_the_step_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    straight, broken = trainer(), trainer()
+    straight.run(steps=6)
+    plain = broken.optimizer.step
+
+    def press() -> None:
+        if broken.steps_done == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        plain()
+
+    monkeypatch.setattr(broken.optimizer, "step", press)
+    with pytest.raises(KeyboardInterrupt):
+        broken.run(steps=6)
+    assert broken.steps_done == 4
     broken.run(steps=6)
     assert_same_state(straight, broken)
 
@@ -250,8 +345,10 @@ def test_time_is_a_limit_too() -> None:
         ({"clip": 0.0}, "gradient norm must be positive: got 0.0"),
         ({"smoothing": 1.0}, r"smoothing lies in \[0, 1\): got 1.0"),
         ({"average": -0.1}, r"average lies in \[0, 1\): got -0.1"),
+        ({"accumulate": 0}, "at least one batch: got 0"),
+        ({"precision": "fp16"}, "one of auto, fp32, bf16: got 'fp16'"),
     ],
 )
-def test_a_setting_out_of_range(changed: dict, message: str) -> None:
+def test_a_setting_out_of_range(unchecked: None, changed: dict, message: str) -> None:
     with pytest.raises(TfmrError, match=message):
         TrainConfig(**changed)

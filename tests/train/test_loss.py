@@ -62,6 +62,26 @@ def test_the_loss_without_the_scores_equals_the_loss_of_the_scores(
     assert_close(gradients[0], gradients[1])
 
 
+def test_under_autocast_only_the_products_are_rounded() -> None:
+    torch.manual_seed(0)
+    x, weight = torch.randn(3, 5, 8, requires_grad=True), torch.randn(9, 8, requires_grad=True)
+    target = torch.randint(4, 9, (3, 5))
+    exact = linear_cross_entropy(x, weight, target, 0.1)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = linear_cross_entropy(x, weight, target, 0.1)
+    assert rough.dtype == torch.float32
+    assert 0 < abs(rough.item() - exact.item()) < 0.01 * exact.item(), "bfloat16 keeps 8 bits"
+    pairs = zip(*(torch.autograd.grad(loss, [x, weight]) for loss in (rough, exact)), strict=True)
+    for found, wanted in pairs:
+        assert found.dtype == torch.float32
+        assert float((found - wanted).norm() / wanted.norm()) < 0.02
+
+
+def test_a_hopeless_token_has_a_finite_loss() -> None:
+    x, weight = torch.ones(1, 1, 1), torch.tensor([[0.0], [0.0], [300.0], [0.0], [-300.0]])
+    assert float(linear_cross_entropy(x, weight, torch.tensor([[4]]))) == 600.0
+
+
 def test_what_is_scored_at_padding_does_not_matter() -> None:
     torch.manual_seed(0)
     logits = torch.randn(2, 5, 9)

@@ -12,24 +12,25 @@ import tfmr
 from tfmr.data import pocket
 from tfmr.data.corpus import Corpus
 from tfmr.errors import TfmrError
-from tfmr.train import run as run_module
 from tfmr.train.checkpoint import named_weights
-from tfmr.train.loop import Step, TrainConfig, Trainer
+from tfmr.train.loop import Step, Trainer
 from tfmr.train.recipes import Recipe
 from tfmr.train.run import Run, load_translator, read_curve
 
-RECIPE = Recipe(
-    vocabulary="words",
-    d_model=16,
-    n_heads=2,
-    d_ff=16,
-    n_encoder=1,
-    n_decoder=1,
-    max_length=16,
-    tokens_per_batch=200,
-    train=TrainConfig(warmup=10),
+RECIPE = Recipe.from_tables(
+    {
+        "vocabulary": {"kind": "words"},
+        "model": {
+            **{"d_model": 16, "n_heads": 2, "d_ff": 16, "n_encoder": 1, "n_decoder": 1},
+            **{"dropout": 0.15, "norm": "pre", "max_length": 16},
+        },
+        "batches": {"tokens_per_batch": 200},
+        "train": {"warmup": 10},
+    }
 )
-FILES = ["curve.csv", "model.safetensors", "samples.tsv", "scores.json"]
+FILES = [
+    *("README.md", "curve.csv", "model.safetensors", "recipe.toml", "samples.tsv", "scores.json"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +136,7 @@ def test_an_existing_run_is_not_overwritten(tmp_path: Path, corpus: Corpus) -> N
         ({"name": "tatoeba"}, "with corpus pocket, now asked for tatoeba"),
         ({"target": "ko"}, "with direction en-fr, now asked for en-ko"),
         ({"test": [("a", "b")]}, r"with sentences [0-9a-f]{12}, now asked for [0-9a-f]{12}"),
-        ({}, "with recipe .*'d_ff': 16.*, now asked for .*'d_ff': 32"),
+        ({}, "with model.d_ff 16, now asked for 32"),
     ],
 )
 def test_another_corpus_or_recipe_does_not_go_on(
@@ -143,7 +144,7 @@ def test_another_corpus_or_recipe_does_not_go_on(
 ) -> None:
     started(tmp_path, corpus)
     before = {name: (tmp_path / name).read_bytes() for name in names(tmp_path)}
-    recipe = RECIPE if changed else dataclasses.replace(RECIPE, d_ff=32)
+    recipe = RECIPE if changed else RECIPE.having({"model.d_ff": 32})
     with pytest.raises(TfmrError, match=message) as error:
         Run(tmp_path, dataclasses.replace(corpus, **changed), recipe, resume=True)
     assert "resume with the same, or start anew" in str(error.value)
@@ -162,10 +163,10 @@ def interrupt_at(
 ) -> None:
     plain = run.trainer.step
 
-    def interrupted(batch: object) -> Step:
+    def interrupted(*batches: object) -> Step:
         if run.trainer.steps_done == step:
             raise error
-        return plain(batch)
+        return plain(*batches)
 
     monkeypatch.setattr(run.trainer, "step", interrupted)
 
@@ -200,8 +201,8 @@ def test_divergence_leaves_the_last_checkpoint(
 def test_a_long_run_is_saved_on_the_way(
     tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "SAVE_EVERY", 0.0)
-    run = Run(tmp_path, corpus, RECIPE)
+    recipe = RECIPE.having({"checkpoints.seconds": 0})
+    run = Run(tmp_path, corpus, recipe)
     interrupt_at(monkeypatch, run, 2, TfmrError("stop"))
     with pytest.raises(TfmrError, match="stop"):
         run.train([1.0], quiet=True)
@@ -209,10 +210,21 @@ def test_a_long_run_is_saved_on_the_way(
     assert resumed.trainer.steps_done == len(resumed.curve) == 2
 
 
-@pytest.mark.parametrize("minutes", [[], [0.0], [-1.0, 1.0]])
-def test_the_time_must_be_positive(tmp_path: Path, corpus: Corpus, minutes: list[float]) -> None:
-    with pytest.raises(TfmrError, match="minutes to train must be positive"):
-        Run(tmp_path / "run", corpus, RECIPE).train(minutes, quiet=True)
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        ({"minutes": []}, "as long as its minutes or as its steps: give one of them"),
+        ({"minutes": [1.0], "steps": [2]}, "give one of them, got .1.0. minutes and .2. steps"),
+        ({"minutes": [0.0]}, "minutes to train must be positive"),
+        ({"minutes": [-1.0, 1.0]}, "minutes to train must be positive"),
+        ({"steps": [10, 0]}, "steps to train must be positive: got .10, 0."),
+    ],
+)
+def test_the_time_must_be_positive(
+    tmp_path: Path, corpus: Corpus, budget: dict, message: str
+) -> None:
+    with pytest.raises(TfmrError, match=message):
+        Run(tmp_path / "run", corpus, RECIPE).train(**budget, quiet=True)
     assert names(tmp_path) == []
 
 
@@ -317,7 +329,7 @@ def test_a_curve_that_is_none(tmp_path: Path, text: str) -> None:
 def test_the_seed_of_the_recipe_decides(tmp_path: Path, corpus: Corpus) -> None:
     runs: list[Trainer] = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        recipe = dataclasses.replace(RECIPE, train=TrainConfig(warmup=10, seed=seed))
+        recipe = RECIPE.having({"train.seed": seed})
         runs.append(Run(tmp_path / name, corpus, recipe).trainer)
         runs[-1].run(steps=3)
     name = "target_embedding.weight"

@@ -6,7 +6,6 @@ Reading one runs no code: it holds tensors and a JSON header, nothing else.
 
 import dataclasses
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,9 @@ from torch import Tensor
 import tfmr
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.train import kinds
+from tfmr.train.files import write_whole
+from tfmr.translator import Translator, TranslatorConfig
 
 FORMAT = "tfmr-checkpoint-1"
 
@@ -28,36 +29,38 @@ FORMAT = "tfmr-checkpoint-1"
 class Checkpoint:
     """What a file holds: a model, its vocabulary, and what a run needs to go on."""
 
-    config: TransformerConfig
+    config: TranslatorConfig
     """The model's choices."""
     tokenizer: Tokenizer
     """The vocabulary that its ids mean something in."""
     weights: dict[str, Tensor]
     """The model's parameters by name, a tied matrix once."""
     state: dict[str, Tensor] = field(default_factory=dict)
-    """Tensors of the run: optimiser moments, averaged weights, random state. Empty if not
+    """Tensors of the run: weights, optimiser moments, averaged weights. Empty if not
     to be trained further."""
     facts: dict[str, Any] = field(default_factory=dict)
     """What else is known, as JSON: step, corpus, direction, settings, scores."""
+    version: str = tfmr.__version__
+    """Of the package that wrote it."""
 
-    def model(self) -> Transformer:
+    def model(self) -> Translator:
         """The model, in evaluation mode.
 
         Raises:
             TfmrError: if the weights are not those of the configuration.
         """
-        model = Transformer(self.config)
+        model = kinds.build(self.config)
         load_weights(model, self.weights)
         return model.eval()
 
 
-def named_weights(model: Transformer) -> dict[str, Tensor]:
+def named_weights(model: Translator) -> dict[str, Tensor]:
     """The parameters by name, a tied matrix once, detached."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 @torch.no_grad()
-def load_weights(model: Transformer, weights: dict[str, Tensor]) -> None:
+def load_weights(model: Translator, weights: dict[str, Tensor]) -> None:
     """Copy ``weights`` into ``model``, all of them or none.
 
     Raises:
@@ -81,6 +84,23 @@ def load_weights(model: Transformer, weights: dict[str, Tensor]) -> None:
         parameter.copy_(weights[name])
 
 
+def slim(saved: Checkpoint) -> Checkpoint:
+    """What is needed to translate and no more, in half precision (fp16): two bytes a weight.
+
+    Raises:
+        TfmrError: if a weight is too large for half precision.
+    """
+    weights = {name: weight.half() for name, weight in saved.weights.items()}
+    large = sorted(name for name, weight in weights.items() if not weight.isfinite().all())
+    require(
+        not large,
+        f"half precision ends at 65504 and {len(large)} weights go beyond, the first in "
+        f"{large[:1]}: did the training diverge?",
+    )
+    facts = {name: fact for name, fact in saved.facts.items() if name != "trainer"}
+    return dataclasses.replace(saved, weights=weights, state={}, facts=facts)
+
+
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Write ``checkpoint`` to ``path``, whole or not at all.
 
@@ -89,23 +109,15 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     """
     header = {
         "format": FORMAT,
-        "tfmr": tfmr.__version__,
-        "config": json.dumps(dataclasses.asdict(checkpoint.config)),
+        "tfmr": checkpoint.version,
+        "config": json.dumps(kinds.to_dict(checkpoint.config)),
         "tokenizer": checkpoint.tokenizer.to_json(),
         "facts": json.dumps(checkpoint.facts),
     }
     tensors = {f"model.{name}": tensor for name, tensor in checkpoint.weights.items()}
     tensors |= {f"state.{name}": tensor for name, tensor in checkpoint.state.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        save_file(
-            {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, beside, header
-        )
-        beside.chmod(0o644)  # safetensors makes it readable by its owner alone
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    there = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    write_whole(path, lambda beside: save_file(there, beside, header))
 
 
 def load(path: Path) -> Checkpoint:
@@ -131,18 +143,45 @@ def load(path: Path) -> Checkpoint:
         f"{path} is not a checkpoint of this package: expected format {FORMAT}, got "
         f"{header.get('format')}",
     )
+    version = header.get("tfmr", "an unknown version")
     try:
         config, facts = json.loads(header["config"]), json.loads(header["facts"])
         vocabulary = header["tokenizer"]
     except (KeyError, ValueError) as error:
         raise TfmrError(f"the header of {path} is damaged ({error}): train anew") from error
+    require(
+        isinstance(config, dict) and isinstance(facts, dict),
+        f"the header of {path} is damaged (expected two JSON objects): train anew",
+    )
     return Checkpoint(
-        config=TransformerConfig.from_dict(config),
+        config=kinds.from_dict(config, f"{path}, written by tfmr {version},"),
         tokenizer=Tokenizer.from_json(vocabulary, where=str(path)),
         weights=_below("model.", tensors),
         state=_below("state.", tensors),
         facts=facts,
+        version=version,
     )
+
+
+def find(path: Path) -> Path:
+    """The checkpoint that translates for a run's folder; a file is its own.
+
+    Of a run that looked at its validation part it is the model that did best there.
+    """
+    if not path.is_dir():
+        return path
+    best = path / "best.safetensors"
+    return best if best.exists() else path / "model.safetensors"
+
+
+def load_translator(path: Path) -> tuple[Translator, Tokenizer]:
+    """The model and the vocabulary of a run's folder, or of a checkpoint.
+
+    Raises:
+        TfmrError: if there is no whole checkpoint.
+    """
+    saved = load(find(path))
+    return saved.model(), saved.tokenizer
 
 
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

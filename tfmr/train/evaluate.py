@@ -8,8 +8,8 @@ import torch
 
 from tfmr.data.batches import Batches
 from tfmr.errors import require
-from tfmr.model import Transformer
-from tfmr.train.loss import cross_entropy
+from tfmr.train.loss import linear_cross_entropy
+from tfmr.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,16 @@ def exact_match(translations: Sequence[str], references: Sequence[str]) -> float
 
 
 @torch.inference_mode()
-def mean_loss(model: Transformer, batches: Batches) -> float:
+def mean_loss(model: Translator, batches: Batches) -> float:
     """Cross-entropy in nats per target token, unsmoothed; its exponential is the perplexity."""
     was_training = model.training
     model.eval()
+    device = next(model.parameters()).device
     total, tokens = 0.0, 0
     for batch in batches.epoch(0):
-        loss = cross_entropy(model(batch.source, batch.target_in), batch.target_out)
+        batch = batch.to(device)
+        hidden = model.hidden(batch.source, batch.target_in)
+        loss = linear_cross_entropy(hidden, model.output.weight, batch.target_out)
         total += float(loss) * batch.n_tokens
         tokens += batch.n_tokens
     model.train(was_training)

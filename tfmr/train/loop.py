@@ -2,10 +2,13 @@
 
 import copy
 import math
+import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, get_args
 
 import torch
 from jaxtyping import Float
@@ -13,10 +16,13 @@ from torch import Tensor, nn
 
 from tfmr.data.batches import Batch, Batches
 from tfmr.errors import TfmrError, require
-from tfmr.model import Transformer
+from tfmr.train import kinds
 from tfmr.train.checkpoint import load_weights, named_weights
-from tfmr.train.loss import linear_cross_entropy
+from tfmr.train.interrupt import deferred
+from tfmr.train.objective import Objective, Precision, compile_blocks, uses_bf16
+from tfmr.train.parallel import World, apart, divided, joint_norm, local, spread, whole
 from tfmr.train.schedule import learning_rate
+from tfmr.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -43,11 +49,32 @@ class TrainConfig:
     """Keeps Adam's division safe."""
     seed: int = 0
     """Of the initial weights and of dropout. The order of the batches has its own."""
+    accumulate: int = 1
+    """Batches that each process learns from in one step."""
+    precision: Precision = "fp32"
+    """``"bf16"`` multiplies matrices in two bytes a number, ``"auto"`` where that is faster: see
+    :func:`tfmr.train.objective.uses_bf16`."""
+    compile: bool = False
+    """Let :func:`torch.compile` make kernels for the blocks first. It takes a minute or so, which
+    pays on a GPU; a CPU gains next to nothing."""
+    shard: bool = False
+    """With several processes, let each hold a part of the weights instead of all (FSDP)."""
 
     def __post_init__(self) -> None:
         require(self.peak > 0, f"the learning rate's peak must be positive: got {self.peak}")
         require(self.warmup >= 1, f"warmup must be at least one step: got {self.warmup}")
         require(self.clip > 0, f"the largest gradient norm must be positive: got {self.clip}")
+        require(
+            self.accumulate >= 1, f"a step learns from at least one batch: got {self.accumulate}"
+        )
+        require(
+            self.precision in get_args(Precision),
+            f"precision must be one of {', '.join(get_args(Precision))}: got {self.precision!r}",
+        )
+        require(
+            not (self.compile and self.shard),
+            "a block is compiled whole or shared out, not both: choose compile or shard",
+        )
         for name in ("smoothing", "average"):
             require(
                 0 <= getattr(self, name) < 1, f"{name} lies in [0, 1): got {getattr(self, name)}"
@@ -80,9 +107,8 @@ def total_norm(tensors: list[Tensor]) -> Float[Tensor, ""]:
     >>> total_norm([torch.tensor([3.0]), torch.tensor([[0.0, 4.0]])])
     tensor(5.)
     """
-    norms = torch.stack([torch.linalg.vector_norm(tensor) for tensor in tensors])
-    norm: Tensor = torch.linalg.vector_norm(norms)
-    return norm
+    norms = torch._foreach_norm([local(tensor) for tensor in tensors])
+    return joint_norm(torch.linalg.vector_norm(torch.stack(norms)), tensors[0])
 
 
 def clip_gradients(model: nn.Module, largest: float) -> Float[Tensor, ""]:
@@ -93,36 +119,58 @@ def clip_gradients(model: nn.Module, largest: float) -> Float[Tensor, ""]:
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     norm = total_norm(gradients)
     scale = (largest / (norm + 1e-6)).clamp(max=1.0)
-    for gradient in gradients:
-        gradient.mul_(scale)
+    torch._foreach_mul_([local(gradient) for gradient in gradients], scale)
     return norm
 
 
 class Trainer:
     """Trains a model on batches, one step at a time, and remembers where it is.
 
+    Dropout's random numbers at a step follow from the seed, the step and the batch alone. So they
+    need not be kept to go on, scoring between two steps does not change them, and a step is the
+    same whether one process learns from its batches in turn or several at once.
+
     Args:
         model: is trained in place.
         batches: what it learns from.
         config: how.
+        world: the processes that train it together. Each calls the same methods in the same order.
+
+    Raises:
+        TfmrError: if the model's device cannot compute in the precision that ``config`` asks for,
+            or the model cannot be compiled and should.
     """
 
-    def __init__(self, model: Transformer, batches: Batches, config: TrainConfig) -> None:
+    def __init__(
+        self,
+        model: Translator,
+        batches: Batches,
+        config: TrainConfig,
+        world: World | None = None,
+    ) -> None:
         self.model = model
         self.batches = batches
         self.config = config
+        self.world = world or World()
+        self.device = next(model.parameters()).device
+        if config.compile:
+            compile_blocks(model)
+        loss = Objective(model, config.smoothing, uses_bf16(config.precision, self.device))
+        self.objective = spread(loss, self.world, shard=config.shard)
         self.optimizer = torch.optim.Adam(
             model.parameters(), lr=config.peak, betas=config.betas, eps=config.eps, fused=True
         )
-        self.mean = {name: weight.clone() for name, weight in named_weights(model).items()}
+        self.weights = named_weights(model)
+        averaged = self.weights if config.average else {}
+        self.mean = {name: weight.clone() for name, weight in averaged.items()}
         self.steps_done = 0
         self.seconds = 0.0
         self.epoch = 0
         self.batches_done = 0
-        """Batches of the current epoch already learnt from."""
+        """Batches of the current epoch already learnt from, by all processes."""
 
-    def step(self, batch: Batch) -> Step:
-        """Learn from one batch: forward, loss, backward, clip, Adam, average.
+    def step(self, *batches: Batch) -> Step:
+        """Learn from these batches: forward, loss, backward, clip, Adam, average.
 
         Raises:
             TfmrError: if the loss or the gradient is not a finite number; the weights stay as they
@@ -133,13 +181,8 @@ class Trainer:
         rate = learning_rate(self.steps_done + 1, self.config.peak, self.config.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        hidden = self.model.hidden(batch.source, batch.target_in)
-        loss = linear_cross_entropy(
-            hidden, self.model.output.weight, batch.target_out, self.config.smoothing
-        )
         self.optimizer.zero_grad()
-        loss.backward()
-        nats = float(loss.detach())
+        nats, tokens = self._differentiate(batches)
         norm = float(clip_gradients(self.model, self.config.clip))
         if not math.isfinite(norm) or not math.isfinite(nats):
             raise TfmrError(
@@ -150,33 +193,72 @@ class Trainer:
         self.optimizer.step()
         self.steps_done += 1
         self._update_mean()
-        self.seconds += time.perf_counter() - began
+        elapsed = time.perf_counter() - began
+        self.seconds = self.world.sum(self.seconds + elapsed if self.world.first else 0)
         return Step(
             step=self.steps_done,
             loss=nats,
             gradient_norm=norm,
-            weight_norm=float(total_norm(list(named_weights(self.model).values()))),
+            weight_norm=float(total_norm(list(self.weights.values()))),
             rate=rate,
-            tokens=batch.n_tokens,
+            tokens=tokens,
             seconds=self.seconds,
         )
+
+    def _differentiate(self, batches: tuple[Batch, ...]) -> tuple[float, int]:
+        """Leave the gradient of the mean loss over all target tokens that all processes see.
+
+        Each batch's mean loss counts by its share of the tokens. Weighted equally instead, the
+        tokens of a short batch would count for more than those of a long one.
+
+        Returns:
+            The loss, and the number of tokens.
+        """
+        total = self.world.sum(sum(batch.n_tokens for batch in batches))
+        parts: list[Tensor] = []
+        for turn, batch in enumerate(batches):
+            position = turn * self.world.size + self.world.rank
+            chance = random.Random(f"{self.config.seed}/{self.steps_done}/{position}")
+            torch.manual_seed(chance.getrandbits(63))
+            last = turn == len(batches) - 1
+            with nullcontext() if last else apart(self.objective):
+                loss = self.objective(batch.to(self.device)) * (batch.n_tokens / total)
+                # Gradients will be averaged over the processes, and are wanted summed.
+                (loss * self.world.size).backward()
+            parts.append(loss.detach())
+        return self.world.sum(float(torch.stack(parts).sum())), int(total)
 
     @torch.no_grad()
     def _update_mean(self) -> None:
         """Move the average towards the weights; at first by more, for it began as noise."""
         decay = min(self.config.average, self.steps_done / (self.steps_done + 10))
-        for name, weight in named_weights(self.model).items():
-            self.mean[name].lerp_(weight, 1 - decay)
+        if self.mean:
+            torch._foreach_lerp_(list(self.mean.values()), list(self.weights.values()), 1 - decay)
 
-    def upcoming(self) -> Iterator[Batch]:
-        """The batches not yet learnt from, epoch after epoch, without end."""
-        device = next(self.model.parameters()).device
+    def upcoming(self) -> Iterator[tuple[list[Batch], int, int]]:
+        """What each step to come learns from, epoch after epoch, without end.
+
+        Every item has the batches of this process, then ``epoch`` and ``batches_done`` as they are
+        after the step. Of the batches of a step, one process takes every ``world.size``-th.
+        """
+        own = self._own()
+        epoch, done = self.epoch, self.batches_done
         while True:
-            for index, batch in enumerate(self.batches.epoch(self.epoch)):
-                if index >= self.batches_done:
-                    yield batch.to(device)
-            self.epoch += 1
-            self.batches_done = 0
+            batches = list(islice(own, self.config.accumulate))
+            done += self.config.accumulate * self.world.size
+            while done > self.batches.count(epoch):
+                done -= self.batches.count(epoch)
+                epoch += 1
+            yield batches, epoch, done
+
+    def _own(self) -> Iterator[Batch]:
+        """The batches for this process to learn from, epoch after epoch, from where the run is."""
+        epoch, start, before = self.epoch, self.batches_done, 0
+        while True:
+            first = start + (self.world.rank - before) % self.world.size
+            yield from self.batches.epoch(epoch, first, self.world.size)
+            before += self.batches.count(epoch) - start
+            epoch, start = epoch + 1, 0
 
     def run(
         self,
@@ -192,11 +274,14 @@ class Trainer:
             seconds: total training time; ``None`` for no limit.
             on_step: called after each step (a progress bar, a log).
 
+        Ctrl-C takes effect between two steps, of all processes alike; if that takes long, at once.
+
         Returns:
             The steps of this call.
 
         Raises:
             TfmrError: if neither limit is given, or training diverges.
+            KeyboardInterrupt: if that was asked for.
         """
         require(
             steps is not None or seconds is not None,
@@ -205,30 +290,58 @@ class Trainer:
         most = math.inf if steps is None else steps
         longest = math.inf if seconds is None else seconds
         curve: list[Step] = []
-        stream = self.upcoming()
-        while self.steps_done < most and self.seconds < longest:
-            curve.append(self.step(next(stream)))
-            self.batches_done += 1
-            if on_step is not None:
-                on_step(curve[-1])
+        coming = self.upcoming()
+        with deferred() as asked:
+            while self.steps_done < most and self.seconds < longest:
+                began = time.perf_counter()
+                batches, epoch, batches_done = next(coming)
+                self.seconds += time.perf_counter() - began
+                curve.append(self.step(*batches))
+                self.epoch, self.batches_done = epoch, batches_done
+                if on_step is not None:
+                    on_step(curve[-1])
+                if self.world.sum(asked()):
+                    raise KeyboardInterrupt
         return curve
 
-    def averaged(self) -> Transformer:
-        """A copy of the model with the averaged weights, in evaluation mode."""
-        model = copy.deepcopy(self.model)
-        if self.config.average:
-            load_weights(model, self.mean)
+    def averaged(self) -> Translator:
+        """A copy of the model with the averaged weights, in evaluation mode.
+
+        Sharded weights are put together: then all processes must call this.
+        """
+        if not self._sharded:
+            model = copy.deepcopy(self.model)
+        else:
+            weight = next(iter(self.weights.values()))
+            model = kinds.build(self.model.config).to(weight.device, weight.dtype)
+        kept = self.mean or self.weights
+        load_weights(model, {name: whole(weight) for name, weight in kept.items()})
         return model.eval()
 
+    @property
+    def _sharded(self) -> bool:
+        return self.config.shard and self.world.size > 1
+
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """All that the next step depends on, copied: tensors, and facts as JSON."""
-        tensors = {"random": torch.get_rng_state()}
-        for name, weight in named_weights(self.model).items():
-            tensors[f"weight.{name}"] = weight.clone()
-            tensors[f"mean.{name}"] = self.mean[name].clone()
+        """All that the next step depends on, copied: tensors, and facts as JSON.
+
+        The same for one process as for several, so that any number of them can go on from it.
+        Sharded weights are put together for the first process: then all must call this, and the
+        others get no tensors.
+        """
+        tensors: dict[str, Tensor] = {}
+
+        def put(name: str, tensor: Tensor) -> None:
+            full = whole(tensor)
+            if self.world.first or not self._sharded:
+                tensors[name] = full.clone()
+
         for name, parameter in self.model.named_parameters():
+            put(f"weight.{name}", self.weights[name])
+            if self.mean:
+                put(f"mean.{name}", self.mean[name])
             for key, value in self.optimizer.state[parameter].items():
-                tensors[f"adam.{key}.{name}"] = value.clone()
+                put(f"adam.{key}.{name}", value)
         facts = {
             "step": self.steps_done,
             "epoch": self.epoch,
@@ -237,6 +350,7 @@ class Trainer:
         }
         return tensors, facts
 
+    @torch.no_grad()
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Go on from a :meth:`state`, as if there had been no stop.
 
@@ -244,14 +358,16 @@ class Trainer:
             TfmrError: if something that the next step depends on is missing.
         """
         try:
-            load_weights(self.model, {name: tensors[f"weight.{name}"] for name in self.mean})
-            self.mean = {name: tensors[f"mean.{name}"].clone() for name in self.mean}
+            weights = {n: divided(tensors[f"weight.{n}"], w) for n, w in self.weights.items()}
+            load_weights(self.model, weights)
+            for name, mean in self.mean.items():
+                mean.copy_(divided(tensors[f"mean.{name}"], mean))
             for name, parameter in self.model.named_parameters():
                 self.optimizer.state[parameter] = {
-                    key: tensors[f"adam.{key}.{name}"].clone()
-                    for key in ("step", "exp_avg", "exp_avg_sq")
+                    "step": tensors[f"adam.step.{name}"].to(self.device, copy=True),
+                    "exp_avg": divided(tensors[f"adam.exp_avg.{name}"], parameter),
+                    "exp_avg_sq": divided(tensors[f"adam.exp_avg_sq.{name}"], parameter),
                 }
-            torch.set_rng_state(tensors["random"])
             self.steps_done = facts["step"]
             self.epoch = facts["epoch"]
             self.batches_done = facts["batches_done"]

@@ -58,20 +58,28 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: FunctionCtx, x: Tensor, weight: Tensor, target: Tensor, smoothing: float
     ) -> Tensor:
-        n, vocab = len(x), len(weight)
-        total = x.new_zeros(())
+        n, vocab, device = len(x), len(weight), x.device.type
+        exact = weight.dtype
+        # Products in the type that autocast asks for; softmax, loss and sums stay exact.
+        quick = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else exact
+        x_quick, weight_quick = x.to(quick), weight.to(quick)
+        total = weight.new_zeros(())
         d_x, d_weight = torch.empty_like(x), torch.zeros_like(weight)
         for first in range(0, n, ROWS):
             rows = slice(first, first + ROWS)
             wanted = target[rows, None]
-            log_p = (x[rows] @ weight.T).log_softmax(dim=-1)
-            hit = log_p.gather(-1, wanted)
-            mean = log_p.mean(dim=-1, keepdim=True)
+            scores = x_quick[rows] @ weight_quick.T
+            p = scores.softmax(dim=-1, dtype=exact)
+            # log p = score - log_z; the likeliest token gives log_z without a second exponential.
+            log_z = scores.amax(dim=-1, keepdim=True) - p.amax(dim=-1, keepdim=True).log()
+            hit = scores.gather(-1, wanted) - log_z
+            mean = scores.mean(dim=-1, keepdim=True, dtype=exact) - log_z
             total -= ((1 - smoothing) * hit + smoothing * mean).sum()
-            d_scores = log_p.exp_().sub_(smoothing / vocab)
+            d_scores = p.sub_(smoothing / vocab)
             d_scores.scatter_add_(-1, wanted, torch.full_like(hit, smoothing - 1))
-            d_x[rows] = d_scores @ weight
-            d_weight.addmm_(d_scores.T, x[rows])
+            d_quick = d_scores.to(quick)
+            d_x[rows] = d_quick @ weight_quick
+            d_weight += d_quick.T @ x_quick[rows]
         ctx.save_for_backward(d_x / n, d_weight / n)
         return total / n
 
@@ -91,7 +99,8 @@ def linear_cross_entropy(
 
     The scores of a batch are its largest tensor by far: tokens times vocabulary, needed once more
     for the gradient. Here they are made for a few positions at a time, turned into their own
-    gradient on the spot, and dropped.
+    gradient on the spot, and dropped. Under :class:`torch.autocast` the products are taken in its
+    type, everything else in that of the weights.
 
     Args:
         x: what the decoder returns ``(batch, target, d_model)``.

@@ -1,13 +1,10 @@
 """A run: from a corpus to a folder with the model, its curve, its scores and all they came from."""
 
-import csv
 import dataclasses
-import hashlib
 import json
-import os
-import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,122 +12,159 @@ import torch
 from safetensors import SafetensorError
 from tqdm import tqdm
 
-import tfmr
-from tfmr.data.batches import Batches
-from tfmr.data.corpus import Corpus, Pair
+from tfmr.data.corpus import Corpus, Streamed
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
-from tfmr.model import Transformer
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import Checkpoint, named_weights
-from tfmr.train.evaluate import bleu, exact_match, mean_loss, sentence_chrf
+from tfmr.train import checkpoint, kinds
+from tfmr.train.average import Kept
+from tfmr.train.board import Board
+from tfmr.train.checkpoint import Checkpoint, load_translator, load_weights, named_weights
+from tfmr.train.exam import Exam
+from tfmr.train.facts import differences, fingerprint, identity, surroundings
+from tfmr.train.feed import training_batches
+from tfmr.train.files import write_text
+from tfmr.train.folder import check_folder
 from tfmr.train.loop import Step, Trainer
-from tfmr.train.recipes import Recipe
+from tfmr.train.parallel import World
+from tfmr.train.recipes import Budget, Recipe
+from tfmr.train.records import Look, best_look, curve_text, looks_text, read_curve
+from tfmr.train.report import report_text
+from tfmr.translator import Translator
 
-SAVE_EVERY = 60.0
-"""Seconds of training between two checkpoints."""
-SAMPLES = 20
-"""Translations kept for a person to read."""
+__all__ = ["Run", "load_translator", "read_curve"]
+
+
+class _Enough(Exception):  # noqa: N818  it is no error
+    """The validation part has stopped improving."""
 
 
 class Run:
-    """Trains one model and keeps its folder.
-
-    In it: ``model.safetensors``, ``curve.csv``, ``scores.json`` and ``samples.tsv``.
+    """Trains one model and keeps its folder; :data:`tfmr.train.folder.FILES` says what is in it.
 
     Args:
         folder: where all of it goes; made if needed.
         corpus: what to learn from and be scored on.
         recipe: the vocabulary, the model, and how to train it.
         resume: go on from the folder's checkpoint. Without it, a folder that holds one is refused.
+        world: the processes that train together; the first of them writes.
+        command: how the run was started, for those who read about it.
 
     Raises:
-        TfmrError: if there is a checkpoint and ``resume`` is not given, there is none and it is, or
-            the checkpoint belongs to another corpus or recipe.
+        TfmrError: if there is a checkpoint and ``resume`` is not given, there is none and it is,
+            the checkpoint belongs to another corpus or recipe, or the folder holds files that are
+            not of a run and would be overwritten.
     """
 
     def __init__(
-        self, folder: Path, corpus: Corpus, recipe: Recipe, *, resume: bool = False
+        self,
+        folder: Path,
+        corpus: Corpus,
+        recipe: Recipe,
+        *,
+        resume: bool = False,
+        world: World | None = None,
+        command: str | None = None,
     ) -> None:
         self.folder = folder
         self.corpus = corpus
         self.recipe = recipe
+        self.world = world or World()
         self.curve: list[Step] = []
+        self.looks: list[Look] = []
         self.scores: list[dict[str, Any]] = []
         self.samples = ""
-        path = folder / "model.safetensors"
-        require(
-            resume or not path.exists(),
-            f"{folder} holds a run already: go on with it by --resume, or name another folder by "
-            "--out",
-        )
-        saved = checkpoint.load(path) if resume else None
-        self.tokenizer = saved.tokenizer if saved else recipe.tokenizer(corpus)
+        self.command = command
+        self.notes: list[str] = []
+        """What whoever started the run should know."""
+        saved = self._checkpoint(resume)
+        self.tokenizer = saved.tokenizer if saved else self._learn_vocabulary()
+        self.exam = Exam(corpus, self.tokenizer, recipe)
         torch.manual_seed(recipe.train.seed)
-        config = recipe.model(self.tokenizer.vocab_size)
-        self.trainer = Trainer(Transformer(config), self.batches(corpus.train), recipe.train)
-        self._check_lengths()
+        model = kinds.build(recipe.model(self.tokenizer.vocab_size)).to(self.world.device)
+        if isinstance(corpus.train, Streamed):
+            self._open()
+        tokens = folder / "tokens.safetensors"
+        batches = training_batches(
+            corpus, self.tokenizer, recipe, tokens, self.world, again=saved is None
+        )
+        self.trainer = Trainer(model, batches, recipe.train, self.world)
+        self.parameters = model.count_parameters()
+        self.kept = Kept(folder / "kept", recipe.checkpoints.average)
+        self.surroundings = surroundings(self.world.device)
+        self.sentences = fingerprint(corpus)
         if saved:
             self._go_on(saved)
 
-    def _check_lengths(self) -> None:
-        """Refuse before the training what could not be scored after it."""
-        for part in ("valid", "test"):
-            pairs: list[Pair] = getattr(self.corpus, part)
-            for side in (0, 1):
-                encoded = self.tokenizer.encode_batch([pair[side] for pair in pairs])
-                for pair, ids in zip(pairs, encoded, strict=True):
-                    require(
-                        len(ids) + side <= self.recipe.max_length,
-                        f"the model reads at most {self.recipe.max_length} tokens and a sentence "
-                        f"of the {part} part has {len(ids) + side}: shorten it or leave it out "
-                        f"({pair[side][:40]!r}…)",
-                    )
+    def _checkpoint(self, resume: bool) -> Checkpoint | None:
+        """The checkpoint to go on from; ``None`` for a run that begins."""
+        path = self.folder / "model.safetensors"
+        if self.world.first:
+            check_folder(self.folder, resume=resume)
+        self.world.wait()
+        # A run that was killed before its first checkpoint has only said what it is about.
+        if not resume or (not path.exists() and (self.folder / "recipe.toml").is_file()):
+            return None
+        return checkpoint.load(path)
+
+    def _learn_vocabulary(self) -> Tokenizer:
+        """The vocabulary of the corpus, learnt once for all processes."""
+        learnt = self.recipe.tokenizer(self.corpus).to_json() if self.world.first else ""
+        return Tokenizer.from_json(self.world.share(learnt))
 
     def _go_on(self, saved: Checkpoint) -> None:
-        facts = self.facts()
-        for name in ("corpus", "direction", "sentences", "recipe"):
+        then, now = identity(saved.facts), identity(self.facts())
+        for name in then | now:
             require(
-                saved.facts.get(name) == facts[name],
-                f"{self.folder} was trained with {name} {saved.facts.get(name)}, now asked for "
-                f"{facts[name]}: resume with the same, or start anew in another folder",
+                then.get(name) == now.get(name),
+                f"{self.folder} was trained with {name} {then.get(name)}, now asked for "
+                f"{now.get(name)}: resume with the same, or start anew in another folder",
+            )
+        if "trainer" not in saved.facts:
+            raise TfmrError(
+                f"the checkpoint in {self.folder} was made to translate with, not to resume from: "
+                "train anew in another folder"
             )
         self.trainer.restore(saved.state, saved.facts["trainer"])
         self.scores = saved.facts["scores"]
+        self.looks = [Look(**look) for look in saved.facts["looks"]]
+        self.samples = saved.facts["samples"]
+        self.command = saved.facts["command"]
         curve = read_curve(self.folder / "curve.csv")
         self.curve = [step for step in curve if step.step <= self.trainer.steps_done]
-
-    def batches(self, pairs: Sequence[Pair]) -> Batches:
-        """Sentence pairs as batches of ids."""
-        sources = self.tokenizer.encode_batch([source for source, _ in pairs])
-        targets = self.tokenizer.encode_batch([target for _, target in pairs])
-        return Batches(
-            list(zip(sources, targets, strict=True)),
-            self.recipe.tokens_per_batch,
-            self.recipe.train.seed,
-            self.recipe.max_length,
-        )
+        if other := differences(saved.facts, self.surroundings):
+            self.notes.append(
+                f"this run was begun with {'; '.join(other)}: it goes on, but its numbers may "
+                "not be those that it would have had without the stop"
+            )
 
     def facts(self) -> dict[str, Any]:
         """What a reader of the results must know to repeat them."""
+        corpus = self.corpus
         return {
-            "corpus": self.corpus.name,
-            "direction": f"{self.corpus.source}-{self.corpus.target}",
-            "sentences": _fingerprint(self.corpus),
-            "recipe": json.loads(json.dumps(dataclasses.asdict(self.recipe))),
-            "parameters": self.trainer.model.count_parameters(),
+            "corpus": corpus.name,
+            "direction": f"{corpus.source}-{corpus.target}",
+            "sentences": self.sentences,
+            "pairs": [len(corpus.train), len(corpus.valid), len(corpus.test)],
+            "recipe": json.loads(json.dumps(self.recipe.tables())),
+            "seed": self.recipe.train.seed,
+            "parameters": self.parameters,
             "vocabulary": self.tokenizer.fingerprint,
-            "versions": {
-                "tfmr": tfmr.__version__,
-                "torch": torch.__version__.split("+")[0],
-                "python": platform.python_version(),
-            },
-            "hardware": {"processor": processor(), "threads": torch.get_num_threads()},
+            "tokens": self.tokenizer.vocab_size,
+            "command": self.command,
+            "processes": self.world.size,
+            **self.surroundings,
         }
 
-    def train(self, minutes: Sequence[float], *, quiet: bool = False) -> list[dict[str, Any]]:
-        """Train, and score at each of ``minutes``; the clock stands still while scoring and saving.
+    def train(
+        self,
+        minutes: Sequence[float] | None = None,
+        *,
+        steps: Sequence[int] | None = None,
+        quiet: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Train, and score at each of ``minutes`` or ``steps``, or of those that the recipe names.
+
+        The clock stands still while the run is scored, looked at or saved.
 
         Returns:
             The scores so far, one dictionary per time.
@@ -139,197 +173,213 @@ class Run:
             TfmrError: if the folder cannot be made, or training diverges; the last checkpoint
                 stays.
         """
-        marks = sorted(minutes)
-        require(
-            bool(marks) and all(0 < mark < 1e6 for mark in marks),
-            f"the minutes to train must be positive and less than a million: got {list(minutes)}",
-        )
+        if minutes is not None or steps is not None:
+            budget = Budget(tuple(float(mark) for mark in minutes or ()), tuple(steps or ()))
+            self.recipe = dataclasses.replace(self.recipe, budget=budget)
+        self.exam.quiet = quiet or not self.world.first
+        self._open()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            _write(self.folder / ".writable", "")
-            (self.folder / ".writable").unlink()
-        except OSError as error:
-            raise TfmrError(
-                f"cannot write to {self.folder}: {error}; name another by --out"
-            ) from error
-        saved_at = self.trainer.seconds
-        with tqdm(
-            total=round(marks[-1] * 60),
-            initial=round(self.trainer.seconds),
-            unit="s",
-            disable=quiet,
-            leave=False,
-        ) as bar:
-
-            def on_step(step: Step) -> None:
-                nonlocal saved_at
-                self.curve.append(step)
-                bar.update(round(step.seconds) - bar.n)
-                bar.set_postfix(
-                    step=step.step, loss=f"{step.loss:.2f}", norm=f"{step.gradient_norm:.1f}"
-                )
-                if step.seconds - saved_at >= SAVE_EVERY:
-                    saved_at = step.seconds
-                    self.save()
-
-            try:
-                for mark in marks:
-                    # A run that was stopped while it was being scored is scored when it goes on.
-                    before = self.curve[-2].seconds if len(self.curve) > 1 else 0.0
-                    scored = any(row["minutes"] == mark for row in self.scores)
-                    if self.trainer.seconds < mark * 60 or (before < mark * 60 and not scored):
-                        self.trainer.run(seconds=mark * 60, on_step=on_step)
-                        self.save()
-                        self.score(mark, quiet=quiet)
-                        self.save()
-            except KeyboardInterrupt:
-                require(
-                    self.trainer.steps_done > 0,
-                    "stopped before the first step, so there is nothing to save: start again",
-                )
-                self.save()
+            with self._after_each_step() as on_step:
+                self._train(on_step)
+        except KeyboardInterrupt:
+            if self.trainer.steps_done == 0:
+                if self.world.first:
+                    (self.folder / "recipe.toml").unlink(missing_ok=True)
                 raise TfmrError(
-                    f"stopped at step {self.trainer.steps_done}, all of it saved in "
-                    f"{self.folder}: go on with --resume"
+                    "stopped before the first step, so there is nothing to save: start again"
                 ) from None
+            self.save()
+            raise TfmrError(
+                f"stopped at step {self.trainer.steps_done}, all of it saved in {self.folder}: go "
+                "on with --resume"
+            ) from None
         return self.scores
 
-    def score(self, mark: float, *, quiet: bool = False) -> None:
-        """Score the averaged weights: validation loss; BLEU and exact match on both other parts."""
+    def _open(self) -> None:
+        """Make the folder, and say in it what it is for."""
+        if self.world.first:
+            try:
+                write_text(self.folder / "recipe.toml", self.recipe.to_toml())
+            except OSError as error:
+                raise TfmrError(
+                    f"cannot write to {self.folder}: {error}; name another by --out"
+                ) from error
+
+    def _train(self, on_step: Callable[[Step], None]) -> None:
+        """Train up to each mark of the budget, and score there, or where patience ends."""
+        budget = self.recipe.budget
+        for mark in sorted(budget.minutes or budget.steps):
+            if self._enough() or not self._due(mark):
+                continue
+            try:
+                if budget.steps:
+                    self.trainer.run(steps=int(mark), on_step=on_step)
+                else:
+                    self.trainer.run(seconds=mark * 60, on_step=on_step)
+            except _Enough:
+                break
+            self.score(mark if budget.minutes else None)
+        if self._enough() and not any(
+            row["step"] == self.trainer.steps_done for row in self.scores
+        ):
+            self.score()
+
+    def _due(self, mark: int | float) -> bool:
+        """Whether something is left to do until ``mark``, in the unit of the budget.
+
+        A run that was stopped while it was being scored is scored when it goes on; a time that has
+        long passed is not.
+        """
+        if self.recipe.budget.steps:
+            scored = any(row["step"] == mark for row in self.scores)
+            now = self.trainer.steps_done
+            return now < mark or (now == mark and not scored)
+        before = self.curve[-2].seconds if len(self.curve) > 1 else 0.0
+        scored = any(row["minutes"] == mark for row in self.scores)
+        return self.trainer.seconds < mark * 60 or (before < mark * 60 and not scored)
+
+    def _enough(self) -> bool:
+        """Whether the last looks, as many as the recipe has patience for, found nothing better."""
+        best, patience = best_look(self.looks), self.recipe.score.patience
+        return patience > 0 and best is not None and len(self.looks) - 1 - best >= patience
+
+    @contextmanager
+    def _after_each_step(self) -> Iterator[Callable[[Step], None]]:
+        """What follows a step: the curve, the bar; and in its time a look, or a checkpoint."""
+        keep, every, budget = self.recipe.checkpoints, self.recipe.score.every, self.recipe.budget
+        saved_at = self.trainer.seconds
+        board = Board(self.folder / "tensorboard", self.trainer.steps_done, self.world.first)
+        bar = tqdm(
+            total=max(budget.steps) if budget.steps else round(60 * max(budget.minutes)),
+            initial=self.trainer.steps_done if budget.steps else round(self.trainer.seconds),
+            unit=" steps" if budget.steps else "s",
+            disable=self.exam.quiet,
+            leave=False,
+        )
+
+        def on_step(step: Step) -> None:
+            nonlocal saved_at
+            self.curve.append(step)
+            board.step(step)
+            bar.update((step.step if budget.steps else round(step.seconds)) - bar.n)
+            bar.set_postfix(
+                step=step.step, loss=f"{step.loss:.2f}", norm=f"{step.gradient_norm:.1f}"
+            )
+            if keep.apart and step.step % keep.apart == 0:
+                self._keep()
+            if every and step.step % every == 0:
+                board.look(self.look())
+            by_clock = step.seconds - saved_at >= keep.seconds
+            if step.step % keep.steps == 0 if keep.steps else by_clock:
+                saved_at = step.seconds
+                self.save()
+            if self._enough():
+                raise _Enough
+
+        with bar, board:
+            yield on_step
+
+    def current(self) -> Translator:
+        """The model as it is now, its weights averaged as the recipe asks; all must call this."""
         model = self.trainer.averaged()
-        row: dict[str, Any] = {
-            "minutes": mark,
-            "step": self.trainer.steps_done,
-            "epoch": self.trainer.epoch,
-            "tokens": sum(step.tokens for step in self.curve),
-            "valid_loss": round(mean_loss(model, self.batches(self.corpus.valid)), 4),
-        }
-        for part in ("valid", "test"):
-            pairs: list[Pair] = getattr(self.corpus, part)
-            sources, references = [s for s, _ in pairs], [t for _, t in pairs]
-            with tqdm(
-                total=len(pairs), unit="sentence", desc=part, disable=quiet, leave=False
-            ) as bar:
-                outputs = translate(model, self.tokenizer, sources, on_finished=bar.update)
-            result = bleu(outputs, references)
-            row[f"{part}_bleu"] = result.score
-            row[f"{part}_exact"] = round(exact_match(outputs, references), 4)
-            row["signature"] = result.signature
-            if part == "test":
-                self.samples = _samples(sources, references, outputs)
-        self.scores.append(row)
+        if mean := self.kept.mean(self.trainer.steps_done):
+            load_weights(model, mean)
+        return model
+
+    def best(self) -> tuple[Translator, int]:
+        """The model that the run delivers, and the step it is of: the best look's, or the last."""
+        best = best_look(self.looks)
+        if best is None:
+            return self.current(), self.trainer.steps_done
+        model, _ = load_translator(self.folder / "best.safetensors")
+        return model.to(self.world.device), self.looks[best].step
+
+    def _keep(self) -> None:
+        """Keep the weights of this step for the mean."""
+        model = self.trainer.averaged()
+        if self.world.first:
+            self.kept.add(self.trainer.steps_done, self._to_translate(model))
+        self.world.wait()
+
+    def _to_translate(self, model: Translator) -> Checkpoint:
+        """``model`` as a checkpoint that translates and does not go on."""
+        facts = {**self.facts(), "step": self.trainer.steps_done}
+        return Checkpoint(model.config, self.tokenizer, named_weights(model), facts=facts)
+
+    def look(self) -> Look:
+        """See how the model does on the validation part; keep it if none did better before."""
+        model = self.current()
+        look = None
+        if self.world.first:
+            look = self.exam.look(model, self.trainer.steps_done, self.trainer.seconds)
+        look = self.world.share(look)
+        assert look is not None
+        self.looks.append(look)
+        if best_look(self.looks) == len(self.looks) - 1:
+            if self.world.first:
+                checkpoint.save(self.folder / "best.safetensors", self._to_translate(model))
+            self.save()
+        return look
+
+    def score(self, minutes: float | None = None) -> None:
+        """Score the run's model on both parts, and leave the folder complete.
+
+        ``minutes`` is the time that was asked for; without it the time that was taken.
+        """
+        self.save()
+        model, step = self.best()
+        if self.world.first:
+            row = {
+                "minutes": round(self.trainer.seconds / 60, 2) if minutes is None else minutes,
+                "step": self.trainer.steps_done,
+                "model_step": step,
+                "epoch": self.trainer.epoch,
+                "tokens": sum(step.tokens for step in self.curve),
+            }
+            scores, self.samples = self.exam.score(model)
+            self.scores.append(row | scores)
+        self.scores = self.world.share(self.scores)
+        self.save()
 
     def save(self) -> None:
-        """Write the checkpoint, the curve and the scores, each whole or not at all.
+        """Write the checkpoint and all that is to be read, each whole or not at all.
 
         Raises:
             TfmrError: if the folder cannot be written to; what was there before stays.
         """
-        try:
-            self._save()
-        except (OSError, SafetensorError) as error:
-            raise TfmrError(
-                f"cannot save in {self.folder}: {error}; the checkpoint before it stays: make "
-                f"room, then go on with --resume"
-            ) from error
-
-    def _save(self) -> None:
         tensors, trainer = self.trainer.state()
-        facts = self.facts()
-        names = [field.name for field in dataclasses.fields(Step)]
-        rows = [names, *([_cell(getattr(step, name)) for name in names] for step in self.curve)]
-        _write(self.folder / "curve.csv", "".join(",".join(row) + "\n" for row in rows))
-        _write(
-            self.folder / "scores.json",
-            json.dumps(
-                {**facts, "date": time.strftime("%Y-%m-%d"), "scores": self.scores}, indent=2
-            )
-            + "\n",
-        )
-        if self.samples:
-            _write(self.folder / "samples.tsv", self.samples)
-        checkpoint.save(
-            self.folder / "model.safetensors",
-            Checkpoint(
-                config=self.trainer.model.config,
-                tokenizer=self.tokenizer,
-                weights=named_weights(self.trainer.averaged()),
-                state=tensors,
-                facts={**facts, "trainer": trainer, "scores": self.scores},
-            ),
-        )
-
-
-def processor() -> str:
-    """The processor's name as the system gives it."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
-
-
-def read_curve(path: Path) -> list[Step]:
-    """The curve that a run wrote, a :class:`Step` per row.
-
-    Raises:
-        TfmrError: if there is no such file or it is no curve.
-    """
-    require(path.is_file(), f"no curve at {path}: it is written beside a run's checkpoint")
-    names = [field.name for field in dataclasses.fields(Step)]
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return [
-                Step(
-                    step=int(row.pop("step")),
-                    tokens=int(row.pop("tokens")),
-                    **{k: float(v) for k, v in row.items()},
+        model = self.current()
+        if self.world.first:
+            try:
+                self._write(
+                    Checkpoint(model.config, self.tokenizer, named_weights(model), tensors), trainer
                 )
-                for row in csv.DictReader(file)
-            ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise TfmrError(
-            f"{path} is no curve: expected the columns {', '.join(names)} ({error!r})"
-        ) from error
+            except (OSError, SafetensorError) as error:
+                raise TfmrError(
+                    f"cannot save in {self.folder}: {error}; the checkpoint before it stays: make "
+                    f"room, then go on with --resume"
+                ) from error
+        self.world.saved = f"the checkpoint of step {self.trainer.steps_done} in {self.folder}"
 
+    def _write(self, saved: Checkpoint, trainer: dict[str, Any]) -> None:
+        """Write the tables first: a checkpoint must never know more steps than the curve does."""
+        facts = self.facts()
+        scores = {**facts, "date": time.strftime("%Y-%m-%d"), "scores": self.scores}
+        write_text(self.folder / "recipe.toml", self.recipe.to_toml())
+        write_text(self.folder / "curve.csv", curve_text(self.curve))
+        write_text(self.folder / "scores.json", json.dumps(scores, indent=2) + "\n")
+        if self.looks:
+            write_text(self.folder / "valid.csv", looks_text(self.looks))
+        if self.samples:
+            write_text(self.folder / "samples.tsv", self.samples)
+        looks = [dataclasses.asdict(look) for look in self.looks]
+        going_on = {"trainer": trainer, "scores": self.scores, "looks": looks}
+        facts |= {**going_on, "samples": self.samples}
+        checkpoint.save(self.folder / "model.safetensors", dataclasses.replace(saved, facts=facts))
+        self.report()
 
-def _samples(sources: Sequence[str], references: Sequence[str], outputs: Sequence[str]) -> str:
-    """Twenty translations at even distances, so that nobody picked them, each with its chrF."""
-    rows = ["source\treference\ttranslation\tchrF"]
-    for index in range(0, len(outputs), max(1, len(outputs) // SAMPLES)):
-        score = sentence_chrf(outputs[index], references[index])
-        rows.append(f"{sources[index]}\t{references[index]}\t{outputs[index]}\t{score:.1f}")
-    return "\n".join(rows) + "\n"
-
-
-def _cell(value: int | float) -> str:
-    """A number as the curve holds it: whole, or to six digits."""
-    return str(value) if isinstance(value, int) else f"{value:.6g}"
-
-
-def _write(path: Path, text: str) -> None:
-    """Write ``text`` whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _fingerprint(corpus: Corpus) -> str:
-    """Twelve digits of the SHA-256 of all sentences, to tell two corpora of one name apart."""
-    parts = json.dumps([corpus.train, corpus.valid, corpus.test])
-    return hashlib.sha256(parts.encode()).hexdigest()[:12]
-
-
-def load_translator(path: Path) -> tuple[Transformer, Tokenizer]:
-    """The model and the vocabulary of a run: its folder, or its checkpoint itself.
-
-    Raises:
-        TfmrError: if there is no whole checkpoint.
-    """
-    saved = checkpoint.load(path / "model.safetensors" if path.is_dir() else path)
-    return saved.model(), saved.tokenizer
+    def report(self) -> None:
+        """Write the page for people, README.md."""
+        done = f"{self.trainer.steps_done:,} steps in {self.trainer.seconds / 60:.1f} minutes"
+        text = report_text(self.folder, self.facts(), self.scores, self.samples, done)
+        write_text(self.folder / "README.md", text)

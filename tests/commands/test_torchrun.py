@@ -1,0 +1,64 @@
+"""``torchrun -m tfmr train``: several processes leave the one folder that one process leaves."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import tfmr
+from tfmr.data import pocket
+from tfmr.train.checkpoint import load_translator, named_weights
+from tfmr.train.run import read_curve
+
+ROOT = Path(tfmr.__file__).parent.parent
+LAUNCH = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
+SETTINGS = [
+    *("model.d_model=16", "model.d_ff=16", "model.n_encoder=1", "model.n_decoder=1"),
+    *("vocabulary.size=300", "train.warmup=10", "score.beam=1", "score.every=3", "score.by=loss"),
+    *("train.average=0", "checkpoints.average=2", "checkpoints.apart=2"),
+]
+
+
+def torchrun(*arguments: object) -> str:
+    """Train as two processes; what was printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", *LAUNCH, "tfmr", "train", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_two_processes_leave_what_one_leaves(tmp_path: Path, command) -> None:
+    pairs = pocket.generate("en-fr", 200, 0)
+    files = [tmp_path / "a.en", tmp_path / "a.fr"]
+    for side, file in enumerate(files):
+        file.write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+    given = ["--files", *files, "--set", *SETTINGS]
+    alone, two = tmp_path / "alone", tmp_path / "two"
+    command("train", *given, "train.accumulate=2", "--steps", 6, "--out", alone)
+    printed = torchrun(*given, "train.shard=true", "--steps", 4, "--out", two)
+    assert [json.loads(line)["step"] for line in printed.splitlines()] == [4]
+    torchrun(*given, "train.shard=true", "--steps", 6, "--out", two, "--resume")
+
+    curves = [read_curve(folder / "curve.csv") for folder in (alone, two)]
+    assert [step.step for step in curves[1]] == [1, 2, 3, 4, 5, 6]
+    for one, other in zip(*curves, strict=True):
+        assert other.loss == pytest.approx(one.loss, rel=1e-5)
+        assert other.tokens == one.tokens
+    there = [{path.name for path in folder.iterdir()} for folder in (alone, two)]
+    assert there[0] == there[1]
+    assert {"best.safetensors", "curve.png", "kept", "valid.csv"} < there[1]
+    ours, theirs = (named_weights(load_translator(folder)[0]) for folder in (alone, two))
+    assert all(torch.allclose(ours[name], theirs[name], atol=1e-5) for name in ours)
+    facts = json.loads((two / "scores.json").read_text("utf-8"))
+    assert facts["processes"] == 2
+    assert facts["command"].startswith("torchrun --nproc-per-node 2 -m tfmr train --files")
