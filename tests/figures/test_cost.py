@@ -1,0 +1,87 @@
+"""The figures of cost draw what was measured and the lines fitted to it, and say both."""
+
+import math
+
+import pytest
+from matplotlib.axes import Axes
+
+from tfmr.errors import TfmrError
+from tfmr.figures.cost import Growth, attention_cost, corpus_size, decoding_cost
+from tfmr.figures.style import Figure
+
+SIZES = [64, 128, 256, 512, 1024, 2048, 4096, 8192]
+QUADRATIC = Growth(SIZES, [3e-9 * n**2 for n in SIZES], 2.0, 512)
+LINEAR = Growth(SIZES, [5e-7 * n for n in SIZES], 1.0, 512)
+
+
+def small(figure: Figure) -> bool:
+    return len(figure._repr_png_()[0]) < 60_000
+
+
+def lines(axes: Axes) -> dict[str, list[tuple[float, float]]]:
+    """Points by label; a line without a label belongs to the one before it."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    name = ""
+    for line in axes.lines:
+        label = str(line.get_label())
+        name = f"{name} fit" if label.startswith("_") else label
+        found[name] = list(zip(*line.get_data(), strict=True))
+    return found
+
+
+def test_attention_is_drawn_with_its_power_laws() -> None:
+    figure = attention_cost(
+        {"naive": QUADRATIC, "window": LINEAR},
+        {"naive": Growth(SIZES, [16.0 * n**2 for n in SIZES], 2.0, 512)},
+    )
+    time, memory = figure.axes
+    drawn = lines(time)
+    assert drawn["naive, $n^{2.0}$"][0] == (64, 1.0)
+    assert drawn["window, $n^{1.0}$"][-1][1] == pytest.approx(5e-7 * 8192 / (3e-9 * 64**2))
+    start, end = drawn["naive, $n^{2.0}$ fit"]
+    assert (start[0], end[0]) == (512, 8192)
+    assert start[1] == pytest.approx((512 / 64) ** 2)
+    assert end[1] == pytest.approx((8192 / 64) ** 2)
+    assert dict(lines(memory)["naive, $n^{2.0}$"])[1024] == 16.0
+    assert "From 512 positions on" in figure.alt
+    assert "time grows as n to the power naive 2.0, window 1.0" in figure.alt
+    assert small(figure)
+
+
+def test_a_fitted_line_leaves_out_the_small_sizes() -> None:
+    bent = Growth(SIZES, [1.0] * 3 + [n / 512 for n in SIZES[3:]], 1.0, 512)
+    (start, end) = lines(attention_cost({"bent": bent}, {"bent": bent}).axes[0])[
+        "bent, $n^{1.0}$ fit"
+    ]
+    assert start[1] == pytest.approx(1.0)
+    assert end[1] == pytest.approx(16.0)
+
+
+def test_few_sizes_are_named_and_no_power_of_ten() -> None:
+    axes = attention_cost({"naive": QUADRATIC}, {"naive": QUADRATIC}).axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["128", "512", "2048", "8192"]
+
+
+def test_decoding_shows_how_many_times_as_long() -> None:
+    sizes = [16, 64, 256]
+    naive = Growth(sizes, [0.02, 0.16, 1.6], 1.6, 16)
+    figure = decoding_cost(naive, Growth(sizes, [0.02, 0.08, 0.32], 1.0, 16))
+    ratios = list(figure.axes[1].lines[0].get_ydata())
+    assert ratios == pytest.approx([1, 2, 5])
+    assert "1.0 at 16, 2.0 at 64, 5.0 at 256" in figure.alt
+    assert "to the power 1.6 without, 1.0 with" in figure.alt
+    assert [text.get_text() for text in figure.axes[1].texts] == ["1.0", "2.0", "5.0"]
+    assert small(figure)
+    with pytest.raises(TfmrError, match="both times at every length"):
+        decoding_cost(naive, Growth(sizes[:2], [0.02, 0.08], 1.0, 16))
+
+
+def test_corpus_size_shows_cost_and_quality() -> None:
+    figure = corpus_size([1000, 4000, 16000], [2, 8, 32.2], [1, 2, 3], [5, 4, 3.5], [1, 4, 9])
+    time, loss, bleu = figure.axes
+    assert list(time.lines[0].get_ydata()) == pytest.approx([1, 4, 16.1])
+    assert [list(line.get_ydata()) for line in loss.lines] == [[5, 4, 3.5], [1, 2, 3]]
+    assert list(bleu.lines[0].get_data()[0]) == [1, 4, 16]
+    assert "16000 pairs: 16.1 times the time per epoch, loss 3.00 on pairs trained on" in figure.alt
+    assert math.isclose(bleu.get_ylim()[0], 0)
+    assert small(figure)

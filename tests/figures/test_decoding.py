@@ -1,0 +1,88 @@
+"""The figures of decoding draw every candidate, and tell what was kept from what was dropped."""
+
+import pytest
+from matplotlib.colors import to_hex
+
+from tfmr.errors import TfmrError
+from tfmr.figures.decoding import Candidate, beam_tree, distributions, length_penalty
+from tfmr.figures.style import BLUE, GRID, INK, MUTED, ORANGE, Figure
+
+STEPS = [
+    [Candidate(0, "a", -0.5, True), Candidate(0, "the", -0.75, True)],
+    [
+        Candidate(0, "dog", -2.0, False),
+        Candidate(1, "cat", -1.25, True),
+        Candidate(0, "cow", -1.5, True),
+    ],
+    [Candidate(1, "sits", -1.75, True), Candidate(2, "runs", -3.0, False)],
+]
+
+
+def small(figure: Figure) -> bool:
+    return len(figure._repr_png_()[0]) < 60_000
+
+
+def test_the_tree_marks_the_way_to_the_best() -> None:
+    figure = beam_tree(STEPS, (2, 0))
+    (axes,) = figure.axes
+    edges = {text.get_text(): to_hex(text.get_bbox_patch().get_edgecolor()) for text in axes.texts}
+    assert edges == {
+        "<bos>": ORANGE,
+        "a\n−0.50": BLUE,
+        "the\n−0.75": ORANGE,
+        "dog\n−2.00": GRID,
+        "cat\n−1.25": ORANGE,
+        "cow\n−1.50": BLUE,
+        "sits\n−1.75": ORANGE,
+        "runs\n−3.00": GRID,
+    }
+    inks = {text.get_text()[:3]: text.get_color() for text in axes.texts}
+    assert (inks["dog"], inks["cow"]) == (MUTED, INK)
+    assert "step 2 kept cat −1.25, cow −1.50; step 2 dropped dog −2.00" in figure.alt
+    assert "The translation is “the cat sits”." in figure.alt
+    assert small(figure)
+
+
+def test_every_edge_joins_a_candidate_to_its_parent() -> None:
+    (axes,) = beam_tree(STEPS, (2, 0)).axes
+    places = {text.get_text().split("\n")[0]: text.get_position() for text in axes.texts}
+    edges = {tuple(zip(*line.get_data(), strict=True)) for line in axes.lines}
+    parents = ["<bos> a", "<bos> the", "a dog", "the cat", "a cow", "cat sits", "cow runs"]
+    assert edges == {tuple(places[word] for word in pair.split()) for pair in parents}
+
+
+def test_children_stand_in_the_order_of_their_parents() -> None:
+    (axes,) = beam_tree(STEPS, (2, 0)).axes
+    heights = {text.get_text().split("\n")[0]: text.get_position()[1] for text in axes.texts}
+    assert heights["dog"] > heights["cow"] > heights["cat"]
+
+
+@pytest.mark.parametrize("parent", [0, 3, -1])
+def test_nothing_continues_what_was_dropped_or_is_not_there(parent: int) -> None:
+    steps = [*STEPS[:2], [Candidate(parent, "sits", -1.0, True)]]
+    with pytest.raises(TfmrError, match=f"'sits' of step 3 names {parent} among the 3"):
+        beam_tree(steps, (2, 0))
+
+
+def test_the_penalty_is_named_at_its_end() -> None:
+    figure = length_penalty([1, 2, 7], {"none": [1, 1, 1], "α = 1": [1.0, 1.17, 2.0]})
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.texts] == ["none", "α = 1"]
+    assert [list(line.get_ydata()) for line in axes.lines] == [[1, 1, 1], [1.0, 1.17, 2.0]]
+    assert "none 1.00, α = 1 2.00" in figure.alt
+    assert small(figure)
+
+
+def test_distributions_have_a_bar_for_what_may_be_said() -> None:
+    figure = distributions(["yes", "no", "so"], {"all": [0.5, 0.3, 0.2], "top 1": [1, 0, 0]})
+    heights = [[bar.get_width() for bar in axes.patches] for axes in figure.axes]
+    assert heights == [[0.5, 0.3, 0.2], [1, 0, 0]]
+    assert [text.get_text() for text in figure.axes[1].texts] == ["1.00", "0", "0"]
+    assert figure.alt.endswith("all: yes 0.50, no 0.30, so 0.20; top 1: yes 1.00.")
+    assert small(figure)
+
+
+@pytest.mark.parametrize("values", [[0.5, 0.5], [1.2, 0, 0]])
+def test_distributions_need_a_probability_for_each_word(values: list[float]) -> None:
+    with pytest.raises(TfmrError, match="each of the 3 words: 'odd' has"):
+        distributions(["a", "b", "c"], {"odd": values})

@@ -1,0 +1,185 @@
+"""Figures of chapter 12: the tree of a beam search, the length penalty, what a sample may say."""
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import NamedTuple
+
+from tfmr.errors import require
+from tfmr.figures.style import (
+    BLUE,
+    CYCLE,
+    GRID,
+    INK,
+    MUTED,
+    ORANGE,
+    Figure,
+    figure,
+    styled,
+)
+
+
+class Candidate(NamedTuple):
+    """One way for a hypothesis to go on, as a step of a beam search weighs it."""
+
+    parent: int
+    """Index among the candidates of the step before; 0 in the first step."""
+    token: str
+    score: float
+    """Sum of the log-probabilities so far."""
+    kept: bool
+    """Whether it is among the best of its step."""
+
+
+def _signed(number: float) -> str:
+    return f"{number:.2f}".replace("-", "−")
+
+
+def _path(steps: Sequence[Sequence[Candidate]], end: tuple[int, int]) -> list[tuple[int, int]]:
+    """Step and index of the candidate ``end`` and of all before it, the earliest first."""
+    path = [end]
+    while path[0][0] > 0:
+        step, index = path[0]
+        path.insert(0, (step - 1, steps[step][index].parent))
+    return path
+
+
+@styled
+def beam_tree(
+    steps: Sequence[Sequence[Candidate]], best: tuple[int, int], start: str = "<bos>"
+) -> Figure:
+    """What a beam search weighed, kept and dropped, step by step from left to right.
+
+    Args:
+        steps: the candidates of each step.
+        best: step and index of the candidate that ends the translation; the way to it is marked.
+        start: what all hypotheses begin with.
+
+    Raises:
+        TfmrError: if a candidate continues one that does not exist or was dropped.
+    """
+    for number, candidates in enumerate(steps):
+        for candidate in candidates:
+            before = steps[number - 1] if number else [Candidate(0, start, 0.0, True)]
+            require(
+                0 <= candidate.parent < len(before) and before[candidate.parent].kept,
+                f"a candidate continues one that was kept: {candidate.token!r} of step "
+                f"{number + 1} names {candidate.parent} among the {len(before)} of the step before",
+            )
+    places: list[list[float]] = []
+    for number, candidates in enumerate(steps):
+        above = places[-1] if number else [0.0]
+        order = sorted(range(len(candidates)), key=lambda i: (-above[candidates[i].parent], i))
+        heights = [0.0] * len(candidates)
+        for row, index in enumerate(order):
+            heights[index] = (len(candidates) - 1) / 2 - row
+        places.append(heights)
+    rows = max(len(candidates) for candidates in steps)
+    fig, (axes,) = figure(height=0.3 + 0.46 * rows)
+    axes.set(xlim=(-0.45, len(steps) + 0.45), ylim=(-rows / 2, rows / 2))
+    axes.axis("off")
+    chosen = _path(steps, best)
+
+    def node(x: int, y: float, text: str, colour: str, ink: str, width: float) -> None:
+        look = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": colour, "lw": width}
+        axes.text(
+            x,
+            y,
+            text,
+            ha="center",
+            va="center",
+            fontsize=9,
+            color=ink,
+            bbox=look,
+            linespacing=1.1,
+            zorder=4,
+        )
+
+    node(0, 0.0, start, ORANGE, INK, 1.6)
+    for number, candidates in enumerate(steps):
+        for index, candidate in enumerate(candidates):
+            x, y = number + 1, places[number][index]
+            from_y = places[number - 1][candidate.parent] if number else 0.0
+            marked = (number, index) in chosen
+            colour = ORANGE if marked else BLUE if candidate.kept else GRID
+            width = 2.2 if marked else 1.3
+            axes.plot([x - 1, x], [from_y, y], color=colour, linewidth=width, zorder=2 + marked)
+            text = f"{candidate.token}\n{_signed(candidate.score)}"
+            node(x, y, text, colour, INK if candidate.kept else MUTED, 1.6)
+    told = []
+    for number, candidates in enumerate(steps):
+        for kept, word in ((True, "kept"), (False, "dropped")):
+            of = [f"{c.token} {_signed(c.score)}" for c in candidates if c.kept is kept]
+            if of:
+                told.append(f"step {number + 1} {word} {', '.join(of)}")
+    said = " ".join(steps[number][index].token for number, index in chosen)
+    fig.alt = (
+        f"The tree of a beam search, with the sum of the log-probabilities at each candidate: "
+        f"{'; '.join(told)}. The translation is “{said}”."
+    )
+    return fig
+
+
+@styled
+def length_penalty(
+    lengths: Sequence[int], penalties: Mapping[str, Sequence[int | float]]
+) -> Figure:
+    """What the score of a hypothesis is divided by, against its length, a line for each setting."""
+    fig, (axes,) = figure(height=2.5)
+    for (name, values), colour in zip(penalties.items(), cycle(CYCLE), strict=False):
+        axes.plot(lengths, values, color=colour)
+        axes.annotate(
+            name, (lengths[-1], values[-1]), xytext=(5, 0), textcoords="offset points",
+            va="center", color=colour, annotation_clip=False,
+        )  # fmt: skip
+    axes.set(xlabel="tokens of the hypothesis", ylabel="the score is divided by")
+    axes.set_xlim(lengths[0], lengths[-1])
+    axes.set_ylim(bottom=0)
+    ends = ", ".join(f"{name} {values[-1]:.2f}" for name, values in penalties.items())
+    fig.alt = f"The length penalty from {lengths[0]} to {lengths[-1]} tokens; it ends at: {ends}."
+    return fig
+
+
+@styled
+def distributions(words: Sequence[str], panels: Mapping[str, Sequence[int | float]]) -> Figure:
+    """The same words under several ways to sample: how likely each is to be said.
+
+    A word that can no longer be said has no bar and a grey name for a number.
+
+    Args:
+        words: the likeliest first.
+        panels: the probabilities of the ``words`` in each way, by its name.
+
+    Raises:
+        TfmrError: if a panel has not one probability per word.
+    """
+    for name, values in panels.items():
+        require(
+            len(values) == len(words) and all(0 <= value <= 1 for value in values),
+            f"each panel has a probability for each of the {len(words)} words: {name!r} has "
+            f"{list(values)}",
+        )
+    fig, every = figure(1, len(panels), height=0.8 + 0.26 * len(words), sharey=True)
+    longest = max(max(values) for values in panels.values())
+    for axes, (name, values) in zip(every, panels.items(), strict=True):
+        axes.barh(range(len(words)), list(values), color=BLUE, height=0.7)
+        for place, value in enumerate(values):
+            axes.text(
+                value + 0.03 * longest, place, f"{value:.2f}" if value else "0",
+                va="center", fontsize=9, color=INK if value else MUTED,
+            )  # fmt: skip
+        axes.set_title(name)
+        axes.set_xlim(0, longest * 1.45)
+        axes.set_xticks([])
+        axes.spines["bottom"].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+    every[0].set_yticks(range(len(words)), list(words))
+    every[0].invert_yaxis()
+    told = "; ".join(
+        f"{name}: "
+        + ", ".join(
+            f"{word} {value:.2f}" for word, value in zip(words, values, strict=True) if value
+        )
+        for name, values in panels.items()
+    )
+    fig.alt = f"Bars of the probability of each next word. {told}."
+    return fig
