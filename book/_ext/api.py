@@ -8,9 +8,9 @@ from sphinx.application import Sphinx
 PAGE = "book/api"
 MARK = "<!-- modules -->"
 ORDER = (
-    *("errors", "ids", "recurrent", "attention", "position", "layers", "encoder", "decoder"),
-    *("model", "seq2seq", "data", "train", "decode", "probe", "family", "figures", "widgets"),
-    "exercises",
+    *("errors", "ids", "translator", "recurrent", "attention", "additive", "window", "position"),
+    *("layers", "encoder", "decoder", "step", "model", "seq2seq", "data", "decode", "train"),
+    *("probe", "family", "figures", "widgets", "exercises"),
 )
 SECTION = """## {module}
 

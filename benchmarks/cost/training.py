@@ -1,0 +1,111 @@
+"""Time of an epoch, and quality after the same number of steps, against the size of the corpus."""
+
+import dataclasses
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from benchmarks.growth import Row, fitted
+from tfmr.data.batches import Batches
+from tfmr.data.corpus import Corpus, Pair
+from tfmr.data.tokenizer import Tokenizer
+from tfmr.decode import translate
+from tfmr.errors import require
+from tfmr.model import Transformer, TransformerConfig
+from tfmr.train.evaluate import bleu, mean_loss
+from tfmr.train.loop import Step, TrainConfig, Trainer
+
+VOCAB = 3000
+MODEL: dict[str, Any] = {
+    "d_model": 128,
+    "n_heads": 4,
+    "d_ff": 512,
+    "n_encoder": 2,
+    "n_decoder": 2,
+    "dropout": 0.1,
+    "norm": "pre",
+    "max_length": 128,
+}
+"""Small enough to be trained five times while a reader waits."""
+TOKENS_PER_BATCH = 1024
+TRAIN = TrainConfig(peak=3e-3, warmup=300)
+STEPS = 1000
+SHARES = (16, 8, 4, 2, 1)
+"""The corpus is divided by these. Smaller parts lie in larger ones."""
+WARM_UP = 20
+"""Steps of a model that is thrown away, so that the first one measured is like the others."""
+
+
+def settings(corpus: Corpus, steps: int) -> dict[str, Any]:
+    """What all rows have in common."""
+    return {
+        "corpus": corpus.name,
+        "direction": f"{corpus.source}-{corpus.target}",
+        "vocabulary": VOCAB,
+        **MODEL,
+        "tokens_per_batch": TOKENS_PER_BATCH,
+        "steps": steps,
+        **dataclasses.asdict(TRAIN),
+    }
+
+
+def measure(
+    corpus: Corpus,
+    *,
+    steps: int = STEPS,
+    shares: Sequence[int] = SHARES,
+    on_step: Callable[[Step], object] | None = None,
+) -> list[Row]:
+    """A row for each part of the corpus, all with one vocabulary, and the power law of an epoch.
+
+    Raises:
+        TfmrError: if an epoch of the whole corpus has more than ``steps`` steps, so that the time
+            of one would not be known.
+    """
+    pairs = list(corpus.train)
+    random.Random(0).shuffle(pairs)
+    tokenizer = Tokenizer.train_bpe([text for pair in corpus.train for text in pair], VOCAB)
+    valid = batches(tokenizer, corpus.valid)
+    parts = [batches(tokenizer, pairs[: len(pairs) // share]) for share in shares]
+    longest = max(part.count(0) for part in parts)
+    require(
+        longest <= steps,
+        f"an epoch of the whole corpus has {longest} steps: train for as many at least, not for "
+        f"{steps}",
+    )
+    Trainer(model(tokenizer), valid, TRAIN).run(steps=WARM_UP)
+    rows: list[Row] = []
+    for part in parts:
+        trainer = Trainer(model(tokenizer), part, TRAIN)
+        curve = trainer.run(steps=steps, on_step=on_step)
+        averaged = trainer.averaged()
+        outputs = translate(averaged, tokenizer, [source for source, _ in corpus.valid])
+        rows.append(
+            {
+                "what": "point",
+                "size": len(part.pairs),
+                "steps_per_epoch": part.count(0),
+                "seconds": round(curve[part.count(0) - 1].seconds, 3),
+                "train_loss": round(mean_loss(averaged, parts[0]), 4),
+                "valid_loss": round(mean_loss(averaged, valid), 4),
+                "valid_bleu": bleu(outputs, [target for _, target in corpus.valid]).score,
+            }
+        )
+    return [*rows, fitted(rows, "seconds", 0)]
+
+
+def model(tokenizer: Tokenizer) -> Transformer:
+    """A new model, the same at every call."""
+    torch.manual_seed(TRAIN.seed)
+    vocab = tokenizer.vocab_size
+    return Transformer(TransformerConfig(source_vocab=vocab, target_vocab=vocab, **MODEL))
+
+
+def batches(tokenizer: Tokenizer, pairs: Sequence[Pair]) -> Batches:
+    """Sentence pairs as batches of ids."""
+    sides = [tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1)]
+    return Batches(
+        list(zip(*sides, strict=True)), TOKENS_PER_BATCH, TRAIN.seed, MODEL["max_length"]
+    )

@@ -1,0 +1,81 @@
+"""Timing side by side: whatever slows the machine slows all who are measured.
+
+On a machine that does anything else, the time of one thing alone says little, and the mean of many
+less. So those who are compared take turns, in an order that moves on by one place each round; each
+round's times are compared with one another; and of all the rounds the median is kept, with the
+lowest and the highest beside it.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TypeVar
+
+import torch
+
+from tfmr.errors import require
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median of some numbers, and the ends between which all of them lie."""
+
+    middle: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, numbers: Sequence[float]) -> "Spread":
+        """Of one number or more."""
+        require(len(numbers) > 0, "there is no median of nothing: measure at least one round")
+        return cls(median(numbers), min(numbers), max(numbers))
+
+
+def take_turns(
+    contenders: dict[Name, Callable[[int], object]],
+    *,
+    rounds: int,
+    warmup: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+    on_turn: Callable[[Name], object] = lambda _: None,
+) -> dict[Name, list[float]]:
+    """The seconds that each contender took in each round.
+
+    Args:
+        contenders: what to do in round ``k``, ``warmup`` rounds included, by name.
+        rounds: how many are measured.
+        warmup: how many go before them unmeasured.
+        clock: tells the time in seconds.
+        on_turn: is called with the name of whoever has had its turn.
+    """
+    names = list(contenders)
+    seconds: dict[Name, list[float]] = {name: [] for name in names}
+    for k in range(warmup + rounds):
+        first = k % len(names)
+        for name in names[first:] + names[:first]:
+            began = clock()
+            contenders[name](k)
+            if k >= warmup:
+                seconds[name].append(clock() - began)
+            on_turn(name)
+    return seconds
+
+
+def ratio(seconds: Sequence[float], others: Sequence[float]) -> Spread:
+    """How many times as long as ``others`` took ``seconds``, round by round."""
+    return Spread.of([own / other for own, other in zip(seconds, others, strict=True)])
+
+
+def wall_clock(device: str) -> Callable[[], float]:
+    """A clock that first waits until the device has done what it was told."""
+    if not device.startswith("cuda"):
+        return time.perf_counter
+
+    def clock() -> float:
+        torch.cuda.synchronize(device)
+        return time.perf_counter()
+
+    return clock

@@ -1,0 +1,142 @@
+"""Tables are rendered from records, and README.md has what is rendered."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.record import FOLDER, Record, records
+from benchmarks.tables import BEGIN, END, Tables, markdown, rendered, section
+from tfmr.errors import TfmrError
+
+FACTS = {
+    "command": "python -m benchmarks.speed",
+    "date": "2026-01-02",
+    "commit": "0123456789ab",
+    "hardware": {"processor": "Z80", "threads": 2, "device": "cpu"},
+    "versions": {"torch": "2.0", "tfmr": "0.1"},
+}
+
+
+def speed_row(system: str, precision: str, rate: float, times: float, best: bool) -> dict[str, Any]:
+    return {
+        "task": "train A",
+        "dropout": "paper",
+        "system": system,
+        "precision": precision,
+        "best": best,
+        "tokens_per_second": rate,
+        "times": times,
+        "times_low": times - 0.1,
+        "times_high": times + 0.1,
+        "share_of_peak": 0.5,
+    }
+
+
+SPEED: Record = {
+    "kind": "speed",
+    "facts": FACTS,
+    "settings": {"rounds": 5},
+    "rows": [
+        speed_row("tfmr", "highest", 50.0, 2.0, False),
+        speed_row("tfmr", "medium", 100.0, 1.0, True),
+        speed_row("peer", "highest", 60.0, 1.6, True),
+        speed_row("peer", "medium", 40.0, 2.5, False),
+        {"task": "train A", "dropout": "paper", "system": "peak", "best": True, "gflops": 123.0},
+        {**speed_row("tfmr", "medium", 700.0, 1.0, True), "task": "greedy", "dropout": None},
+    ],
+}
+SCORES: Record = {
+    "kind": "scores",
+    "facts": FACTS,
+    "settings": {"corpus": "multi30k", "direction": "de-en"},
+    "rows": [
+        {"system": "a", "seed": seed, "parameters": 1234, "minutes": 5.0, "test_bleu_beam4": bleu}
+        | {"signature": "s"}
+        for seed, bleu in ((0, 30.0), (1, 31.0), (2, 33.5))
+    ]
+    + [{"system": "b", "seed": 0, "parameters": 9, "minutes": 2.5, "valid_bleu": 20.04}],
+}
+
+
+def test_a_peer_is_shown_at_its_best_precision() -> None:
+    text = section("speed", SPEED)
+    assert "|  | train A | greedy |\n|---|--:|--:|\n| tfmr, tokens/s | 100 | 700 |" in text
+    assert "| peer | 1.60 (1.50–1.70) | – |" in text
+    assert "| tfmr, share of the peak | 50% | 50% |" in text
+
+
+def test_both_precisions_are_shown() -> None:
+    text = section("speed", SPEED)
+    assert "| tfmr | 50 / 100 | 700 |" in text
+    assert "| peer | 60 / 40 | – |" in text
+    assert "123 to 123 GFLOP/s" in text
+
+
+def test_a_record_says_where_it_comes_from() -> None:
+    text = section("speed", SPEED)
+    assert text.startswith(
+        "### speed.json\n\n`python -m benchmarks.speed` on 2026-01-02, commit 01"
+    )
+    assert "Z80, 2 threads; torch 2.0, tfmr 0.1." in text
+
+
+def test_scores_show_mean_and_range_of_the_seeds() -> None:
+    text = section("quality", SCORES)
+    assert "|  | parameters | test, beam 4, 5 min | valid, 2.5 min |" in text
+    assert "| a | 1,234 | 31.5 (30.0–33.5) | – |" in text
+    assert "| b | 9 | – | 20.0 |" in text
+    assert "3 seeds" in text
+    assert "`s`" in text
+
+
+def test_growth_shows_its_fits() -> None:
+    rows = [{"what": "point", "size": 1}, {"what": "fit", "of": "seconds", "exponent": 2.01}]
+    text = section("cost/attention", {**SPEED, "kind": "growth", "rows": rows})
+    assert "| of | exponent |\n|---|--:|\n| seconds | 2.01 |\n" in text
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(TfmrError, match="is a record of 'weather': expected one of speed"):
+        section("x", {**SPEED, "kind": "weather"})
+
+
+def test_only_what_stands_between_the_marks_changes() -> None:
+    text = f"above\n\n{BEGIN}\nold\n{END}\n\nbelow\n"
+    once = rendered(text, {"speed": SPEED})
+    assert once.startswith(f"above\n\n{BEGIN}\n\n### speed.json")
+    assert once.endswith(f"{END}\n\nbelow\n")
+    assert "old" not in once
+    assert rendered(once, {"speed": SPEED}) == once
+    assert "Nothing is recorded yet." in rendered(text, {})
+
+
+def test_without_its_marks_a_file_is_refused() -> None:
+    with pytest.raises(TfmrError, match="each of its marks once"):
+        rendered(f"{BEGIN} {BEGIN} {END}", {})
+
+
+def test_a_changed_number_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(f"{BEGIN}{END}", "utf-8")
+    Tables(folder=tmp_path)()
+    Tables(check=True, folder=tmp_path)()
+    text = (tmp_path / "README.md").read_text("utf-8")
+    (tmp_path / "README.md").write_text(text.replace("Nothing", "Little"), "utf-8")
+    with pytest.raises(TfmrError, match="not what its records say"):
+        Tables(check=True, folder=tmp_path)()
+
+
+def test_a_retyped_number_differs_from_the_rendering() -> None:
+    retyped = copy.deepcopy(SPEED)
+    retyped["rows"][2]["times"] = 1.7
+    assert section("speed", retyped) != section("speed", SPEED)
+
+
+def test_a_table_by_hand() -> None:
+    assert markdown(["", "a"], [["x", "1"]]) == "|  | a |\n|---|--:|\n| x | 1 |"
+
+
+def test_the_readme_is_what_the_records_say() -> None:
+    text = (FOLDER / "README.md").read_text("utf-8")
+    assert rendered(text, records()) == text, "run: python -m benchmarks.tables"
