@@ -38,6 +38,8 @@ Task = Literal["train A", "train B", "greedy", "beam", "single"]
 PRECISIONS = ("highest", "medium")
 SIZE = 2048
 """Rows and columns of the matrices whose product is the peak."""
+ROUNDS = {"train A": 5, "train B": 3, "greedy": 7, "beam": 3, "single": 7}
+"""How often each task is measured if nothing else is asked for."""
 DROPOUT = 0.1
 STEPS = 30
 """Tokens of every translation."""
@@ -72,8 +74,9 @@ class Speed:
     """What to measure."""
     peers: tuple[str, ...] = PEERS
     """Whom to measure beside tfmr: torch, marian, x-transformers."""
-    rounds: int = 5
-    """Turns of every system that count; one more goes before them."""
+    rounds: int | None = None
+    """Turns of every system that count, one more goes before them; if not given, from 3 to 7, so
+    that all tasks take about as long."""
     device: str = "cpu"
     """Or "cuda"."""
     bf16: bool = False
@@ -99,7 +102,7 @@ class Speed:
             else:
                 rows += self._take_turns(self._decoding(task, pairs), {"task": task})
         settings = {
-            **{name: getattr(self, name) for name in ("rounds", "seed", "device", "bf16")},
+            **{name: getattr(self, name) for name in ("seed", "device", "bf16")},
             **{"data": data, "dropout": DROPOUT, "steps": STEPS, "beam": BEAM},
             "sentences": SENTENCES,
             "product_error": {name: product_error(name, self.device) for name in PRECISIONS},
@@ -109,10 +112,13 @@ class Speed:
         record.write(path, "speed", rows, settings=settings)
         print(f"wrote {path}; now: python -m benchmarks.tables")
 
+    def _rounds(self, task: str) -> int:
+        return ROUNDS[task] if self.rounds is None else self.rounds
+
     def _training(self, task: str, sites: Sites, pairs: list[IdPair]) -> Bout:
         """A step on batch ``k``, and beside it a large product of matrices."""
         setting = SETTINGS[task[-1]]
-        batches = training_batches(setting, pairs, self.rounds + 1, self.seed)
+        batches = training_batches(setting, pairs, self._rounds(task) + 1, self.seed)
         config = setting.config()
         bout = Bout(
             tokens=[batch.n_tokens for batch in batches],
@@ -133,7 +139,7 @@ class Speed:
         config = SETTINGS["A"].config(max_length=STEPS)
         number = SENTENCES[task]
         rows = 1 if task == "single" else number
-        count = (self.rounds + 1) * number // rows
+        count = (self._rounds(task) + 1) * number // rows
         drawn = [s.to(self.device) for s in sources(pairs, rows, STEPS, count, self.seed)]
         turns = [drawn[k : k + number // rows] for k in range(0, count, number // rows)]
         bout = Bout(tokens=[number * STEPS] * len(turns))
@@ -162,7 +168,8 @@ class Speed:
             for system, work in bout.work.items()
             for precision in PRECISIONS
         }
-        turns = len(contenders) * (self.rounds + 1)
+        rounds = self._rounds(about["task"])
+        turns = len(contenders) * (rounds + 1)
         with tqdm(total=turns, desc=", dropout ".join(about.values()), leave=False) as bar:
 
             def show(name: Name) -> None:
@@ -170,7 +177,7 @@ class Speed:
                 bar.update()
 
             clock = wall_clock(self.device)
-            seconds = take_turns(contenders, rounds=self.rounds, clock=clock, on_turn=show)
+            seconds = take_turns(contenders, rounds=rounds, clock=clock, on_turn=show)
         # The first round warmed up, and is not compared.
         rows = compare(seconds, bout.tokens[1:], bout.flops[1:], 2.0 * SIZE**3)
         for row in rows:

@@ -13,6 +13,8 @@ A record's ``kind`` says how:
     what a process grew by, from :mod:`benchmarks.memory`.
 ``memory``
     a row per reader and corpus, from :mod:`benchmarks.memory`.
+``heads``
+    a row for the whole model and one per part taken away, from :mod:`benchmarks.heads`.
 """
 
 import sys
@@ -144,11 +146,12 @@ def speed(record: Record) -> list[str]:
     ]
     both = [line(system, system, _rates) for system in systems]
     precisions = " / ".join(dict.fromkeys(row["precision"] for row in rows))
-    settings = record["settings"]
+    counts = sorted({len(row["seconds"]) for row in rows})
+    rounds = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
     return [
         "How many times as long as tfmr the others take, each at the precision of products that "
-        f"suits it better: the median of {settings['rounds']} rounds, and in brackets the lowest "
-        "and the highest. Tokens are target tokens without padding. The peak is the rate of a "
+        f"suits it better: the median of {rounds} rounds, and in brackets the lowest and the "
+        "highest. Tokens are target tokens without padding. The peak is the rate of a "
         f"large product of matrices, {_peak(record)}.",
         markdown(header, compared),
         f"Tokens per second at either precision, {precisions}:",
@@ -253,12 +256,39 @@ def memory(record: Record) -> list[str]:
     ]
 
 
+def heads(record: Record) -> list[str]:
+    """What is lost without each sublayer and without each head, in BLEU and in nats."""
+    intact, *gone = record["rows"]
+    sublayers = [row for row in gone if row["removed"] == "sublayer"]
+    n_heads = max((row["head"] for row in gone if row["removed"] == "head"), default=0)
+
+    def lost(row: Row) -> str:
+        bleu = intact["valid_bleu"] - row["valid_bleu"]
+        return f"{bleu:.1f} / {row['valid_loss'] - intact['valid_loss']:.3f}"
+
+    lines = []
+    for whole in sublayers:
+        where = {name: whole[name] for name in ("stack", "sublayer", "layer")}
+        own = [row for row in gone if row["removed"] == "head" and where.items() <= row.items()]
+        cells = [lost(row) for row in own] + [NOTHING] * (n_heads - len(own))
+        lines.append([" ".join(str(value) for value in where.values()), lost(whole), *cells])
+    settings = record["settings"]
+    return [
+        f"BLEU and nats per token that are lost without a sublayer, or without one of its heads, "
+        f"on {settings['sentences']} sentences of the {settings['part']} part of "
+        f"{settings['corpus']} {settings['direction']}; the whole model has "
+        f"{intact['valid_bleu']:.1f} BLEU, greedy, and a loss of {intact['valid_loss']:.3f}.",
+        markdown(["", "whole", *(f"head {k + 1}" for k in range(n_heads))], lines),
+    ]
+
+
 KINDS: dict[str, Callable[[Record], list[str]]] = {
     "speed": speed,
     "scores": scores,
     "line": scores,
     "growth": growth,
     "memory": memory,
+    "heads": heads,
 }
 """What renders each kind of record."""
 

@@ -1,19 +1,31 @@
-"""Attention maps, norms and gradients as seen from outside, and that looking changes nothing."""
+"""Attention maps, norms and gradients as seen from outside, and parts that are taken away; looking
+changes nothing, and what was taken away comes back.
+"""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
-from tfmr.decode import greedy_naive
+from tfmr.attention import MultiHeadAttention
+from tfmr.decode import greedy, greedy_naive
 from tfmr.encoder import EncoderBlock
 from tfmr.errors import TfmrError
 from tfmr.ids import BOS, PAD
-from tfmr.layers import LayerNorm
+from tfmr.layers import FeedForward, LayerNorm
 from tfmr.model import Transformer, TransformerConfig
-from tfmr.probe import entropy, gradient_norms, record_attention, record_norms
+from tfmr.probe import (
+    entropy,
+    gradient_norms,
+    record_attention,
+    record_norms,
+    without_head,
+    without_question,
+    without_sublayer,
+)
 
 SOURCE = torch.tensor([[4, 5, 6, 7], [8, 9, PAD, PAD]])
 TARGET = torch.tensor([[BOS, 10, 11], [BOS, 12, 13]])
@@ -54,9 +66,9 @@ def test_recording_ends_with_the_block_even_after_an_error(model: Transformer) -
     assert [len(calls) for calls in maps.values()] == [2, 2, 1, 1, 1, 1]
 
 
-def test_decoding_as_it_is_read_leaves_one_map_per_step(model: Transformer) -> None:
+def test_greedy_decoding_leaves_one_map_per_step(model: Transformer) -> None:
     with record_attention(model) as maps:
-        said = greedy_naive(model, SOURCE[:1])
+        (said,) = greedy(model, SOURCE[:1])
     calls = maps["decoder.blocks.0.self_attention"]
     assert [weights.shape[-1] for weights in calls] == list(range(1, len(calls) + 1))
     assert len(calls) in (len(said), len(said) + 1)
@@ -95,3 +107,88 @@ def test_a_model_without_attention() -> None:
         record_attention(nn.Linear(2, 2)),
     ):
         pass
+
+
+@pytest.fixture
+def attention() -> MultiHeadAttention:
+    torch.manual_seed(1)
+    attention = MultiHeadAttention(12, 3)
+    for parameter in attention.parameters():
+        nn.init.normal_(parameter)
+    return attention
+
+
+@pytest.mark.parametrize("head", range(3))
+def test_without_a_head_its_share_is_missing_and_nothing_else(
+    attention: MultiHeadAttention, head: int
+) -> None:
+    x = torch.randn(2, 5, 12)
+    whole = attention(x)
+    joined: list[torch.Tensor] = []
+    handle = attention.w_o.register_forward_pre_hook(lambda _, args: joined.append(args[0].clone()))
+    attention(x)
+    handle.remove()
+    joined[0][..., 4 * head : 4 * head + 4] = 0
+    with without_head(attention, head):
+        assert_close(attention(x), attention.w_o(joined[0]))
+        one_less = attention(x)
+    assert_close(attention.w_o(joined[0]), one_less)
+    assert not torch.allclose(one_less, whole)
+    assert torch.equal(attention(x), whole)
+
+
+@pytest.mark.parametrize("head", range(3))
+def test_without_its_question_a_head_reads_all_alike(
+    attention: MultiHeadAttention, head: int
+) -> None:
+    x = torch.randn(2, 4, 12)
+    mask = torch.ones(4, 4).tril().bool()
+    with record_attention(attention) as maps:
+        whole = attention(x, mask=mask)
+        with without_question(attention, head):
+            attention(x, mask=mask)
+    before, after = maps[""]
+    even = mask / mask.sum(dim=-1, keepdim=True)
+    assert_close(after[:, head], even.expand(2, 4, 4))
+    others = [k for k in range(3) if k != head]
+    assert torch.equal(after[:, others], before[:, others])
+    assert_close(attention(x, mask=mask), whole)
+
+
+def test_without_a_sublayer_the_stream_passes_by() -> None:
+    block = EncoderBlock(12, 3, 24, dropout=0.0, norm="pre")
+    for parameter in block.parameters():
+        nn.init.normal_(parameter)
+    x = torch.randn(2, 5, 12)
+    whole = block(x)
+    with without_sublayer(block.attention):
+        assert_close(block(x), block.residuals[1](x, block.feed_forward))
+    with without_sublayer(block.feed_forward):
+        assert_close(block(x), block.residuals[0](x, block.attention))
+        with without_sublayer(block.attention):
+            assert torch.equal(block(x), x)
+    assert isinstance(block.feed_forward, FeedForward)
+    assert torch.equal(block(x), whole)
+
+
+def test_decoding_goes_without_it_too(model: Transformer) -> None:
+    blocks = model.decoder.blocks
+    with without_sublayer(blocks[0].cross_attention), without_head(blocks[1].self_attention, 1):
+        assert greedy(model, SOURCE[:1])[0] == greedy_naive(model, SOURCE[:1])
+
+
+def test_a_part_comes_back_after_an_error(attention: MultiHeadAttention) -> None:
+    before = {name: weight.clone() for name, weight in attention.state_dict().items()}
+    with pytest.raises(KeyError), without_sublayer(attention):
+        raise KeyError
+    assert all(torch.equal(w, before[n]) for n, w in attention.state_dict().items())
+
+
+@pytest.mark.parametrize("take_away", [without_head, without_question])
+def test_a_head_that_is_not_there(attention: MultiHeadAttention, take_away: Any) -> None:
+    for head in (3, -1):
+        with (
+            pytest.raises(TfmrError, match=f"heads 0 to 2: got head {head}"),
+            take_away(attention, head),
+        ):
+            pass

@@ -1,4 +1,6 @@
-"""Looking inside: attention maps of any model, and the size of its gradients and activations."""
+"""Looking inside: attention maps of any model, the size of its gradients and activations, and what
+it says when a part of it is taken away.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,14 +11,12 @@ from torch import Tensor, nn
 
 from tfmr.attention import MultiHeadAttention
 from tfmr.errors import require
+from tfmr.layers import FeedForward
 
 
 @contextmanager
 def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     """Record every attention map of ``model`` while the ``with`` block runs.
-
-    Decoding is recorded by :func:`tfmr.decode.greedy_naive`; the fast searches, which go through
-    :mod:`tfmr.step`, leave no maps.
 
     Yields:
         For each multi-head attention, by its name in the model (such as
@@ -92,3 +92,69 @@ def entropy(weights: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
     """
     nats: Tensor = torch.special.entr(weights).sum(dim=-1)
     return nats
+
+
+@contextmanager
+def without_head(attention: MultiHeadAttention, head: int) -> Iterator[None]:
+    """Let one head say nothing while the ``with`` block runs: its rows of :math:`W^O` are zero.
+
+    Each head has ``d_k`` rows of :math:`W^O` (columns in the matrix that :class:`torch.nn.Linear`
+    stores), so the output is the sum of the other heads' shares. Michel et al. (2019), section 2.3.
+
+    Raises:
+        TfmrError: if there is no such head.
+    """
+    own = _own(attention, head)
+    with _zeroed(attention.w_o.weight[:, own]):
+        yield
+
+
+@contextmanager
+def without_question(attention: MultiHeadAttention, head: int) -> Iterator[None]:
+    """Let one head read all that its mask allows alike while the ``with`` block runs.
+
+    Its queries are zero, so all its scores are, and their softmax is even. Its values and its share
+    of :math:`W^O` stay.
+
+    Raises:
+        TfmrError: if there is no such head.
+    """
+    own = _own(attention, head)
+    with _zeroed(attention.w_q.weight[own], attention.w_q.bias[own]):
+        yield
+
+
+@contextmanager
+def without_sublayer(part: MultiHeadAttention | FeedForward) -> Iterator[None]:
+    """Let a whole sublayer add nothing to the stream while the ``with`` block runs.
+
+    Its last linear map is zero, weights and biases, and the residual path remains.
+    """
+    last = part.contract if isinstance(part, FeedForward) else part.w_o
+    with _zeroed(last.weight, last.bias):
+        yield
+
+
+def _own(attention: MultiHeadAttention, head: int) -> slice:
+    """The dimensions of ``d_model`` that one head works in."""
+    require(
+        0 <= head < attention.n_heads,
+        f"this attention has the heads 0 to {attention.n_heads - 1}: got head {head}",
+    )
+    d_k = attention.d_model // attention.n_heads
+    return slice(head * d_k, (head + 1) * d_k)
+
+
+@contextmanager
+def _zeroed(*parameters: Tensor) -> Iterator[None]:
+    """Set parameters, or views of them, to zero, and put them back whatever happens."""
+    before = [parameter.detach().clone() for parameter in parameters]
+    try:
+        with torch.no_grad():
+            for parameter in parameters:
+                parameter.zero_()
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, values in zip(parameters, before, strict=True):
+                parameter.copy_(values)

@@ -29,7 +29,9 @@ def cost(
     rounds: int = 5,
     out: Path = Path(__file__).parent,
 ) -> None:
-    """Measure how cost grows, on one thread, and record it. Nothing else should run meanwhile.
+    """Measure how cost grows, on one thread, in about seven minutes, and record it.
+
+    Nothing else should run meanwhile.
 
     Args:
         parts: what to measure; all if none is named.

@@ -31,7 +31,7 @@ MODEL: dict[str, Any] = {
 """Small enough to be trained five times while a reader waits."""
 TOKENS_PER_BATCH = 1024
 TRAIN = TrainConfig(peak=3e-3, warmup=300)
-STEPS = 1000
+STEPS = 600
 SHARES = (16, 8, 4, 2, 1)
 """The corpus is divided by these. Smaller parts lie in larger ones."""
 WARM_UP = 20

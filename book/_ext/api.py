@@ -1,5 +1,6 @@
 """The reference of the package: one section a module, from the bottom of the package up."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ ORDER = (
     *("layers", "encoder", "decoder", "step", "model", "seq2seq", "data", "decode", "train"),
     *("probe", "family", "figures", "widgets", "exercises"),
 )
+DEFINITION = re.compile(r"^(class|def) ", re.MULTILINE)
 SECTION = """## {module}
 
 ```{{eval-rst}}
@@ -26,10 +28,15 @@ SECTION = """## {module}
 
 
 def modules(package: Path) -> list[str]:
-    """Dotted names of the modules below ``package``, in the order in which the book needs them."""
+    """Dotted names of the modules below ``package``, in the order in which the book needs them.
+
+    A package is one of them if it defines something itself.
+    """
     found = []
     for file in package.rglob("*.py"):
         parts = file.relative_to(package.parent).with_suffix("").parts
+        if parts[-1] == "__init__" and DEFINITION.search(file.read_text("utf-8")):
+            parts = parts[:-1]
         if not any(part.startswith("_") for part in parts):
             found.append(parts)
 

@@ -26,6 +26,7 @@ def speed_row(system: str, precision: str, rate: float, times: float, best: bool
         "system": system,
         "precision": precision,
         "best": best,
+        "seconds": [0.1] * 5,
         "tokens_per_second": rate,
         "times": times,
         "times_low": times - 0.1,
@@ -37,7 +38,7 @@ def speed_row(system: str, precision: str, rate: float, times: float, best: bool
 SPEED: Record = {
     "kind": "speed",
     "facts": FACTS,
-    "settings": {"rounds": 5},
+    "settings": {"seed": 0},
     "rows": [
         speed_row("tfmr", "highest", 50.0, 2.0, False),
         speed_row("tfmr", "medium", 100.0, 1.0, True),
@@ -95,6 +96,25 @@ def test_growth_shows_its_fits() -> None:
     rows = [{"what": "point", "size": 1}, {"what": "fit", "of": "seconds", "exponent": 2.01}]
     text = section("cost/attention", {**SPEED, "kind": "growth", "rows": rows})
     assert "| of | exponent |\n|---|--:|\n| seconds | 2.01 |\n" in text
+
+
+def test_heads_stand_beside_their_sublayer() -> None:
+    attention = {"stack": "encoder", "sublayer": "self-attention", "layer": 1}
+    rows = [
+        {"removed": "nothing", "valid_loss": 1.5, "valid_bleu": 36.0},
+        {"removed": "sublayer", **attention, "valid_loss": 1.75, "valid_bleu": 30.0},
+        {"removed": "head", **attention, "head": 1, "valid_loss": 1.625, "valid_bleu": 36.5},
+        {"removed": "head", **attention, "head": 2, "valid_loss": 1.5, "valid_bleu": 34.0},
+        {"removed": "sublayer", **attention, "sublayer": "feed-forward"}
+        | {"valid_loss": 2.0, "valid_bleu": 20.0},
+    ]
+    settings = {"corpus": "c", "direction": "de-en", "part": "valid", "sentences": 7}
+    text = section("heads", {**SPEED, "kind": "heads", "rows": rows, "settings": settings})
+    assert "on 7 sentences of the valid part of c de-en" in text
+    assert "36.0 BLEU, greedy, and a loss of 1.500" in text
+    assert "|  | whole | head 1 | head 2 |" in text
+    assert "| encoder self-attention 1 | 6.0 / 0.250 | -0.5 / 0.125 | 2.0 / 0.000 |" in text
+    assert "| encoder feed-forward 1 | 16.0 / 0.500 | – | – |" in text
 
 
 def test_an_unknown_kind_is_refused() -> None:

@@ -9,7 +9,7 @@ from tests.commands.conftest import Command
 from tfmr.data import corpora, pocket
 from tfmr.decode import translate
 from tfmr.train.checkpoint import load_translator
-from tfmr.train.evaluate import bleu
+from tfmr.train.evaluate import Bleu, bleu
 
 
 @pytest.fixture
@@ -22,14 +22,25 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("beam", [None, 1, 2])
 def test_the_score_is_that_of_the_search_asked_for(
-    command: Command, few: None, model: Path, beam: int | None
+    monkeypatch: pytest.MonkeyPatch, command: Command, few: None, model: Path, beam: int | None
 ) -> None:
-    options = () if beam is None else ("--beam", beam)
-    out, _ = command("evaluate", "--model", model, *options)
+    scored: list[str] = []
+
+    def score(outputs: list[str], references: list[str]) -> Bleu:
+        scored.extend(outputs)
+        return bleu(outputs, references)
+
+    monkeypatch.setattr("tfmr.commands.evaluate.bleu", score)
+    out, _ = command("evaluate", "--model", model, *(() if beam is None else ("--beam", beam)))
     scores = json.loads(out)
     pairs = pocket.split("en-fr", 100, 4, 9).test
-    outputs = translate(*load_translator(model), [s for s, _ in pairs], beam=beam or 4)
-    assert scores["bleu"] == bleu(outputs, [t for _, t in pairs]).score
+    sources, references = [s for s, _ in pairs], [t for _, t in pairs]
+    by_width = {
+        width: translate(*load_translator(model), sources, beam=width) for width in (1, 2, 4)
+    }
+    assert scored == by_width[beam or 4]
+    assert by_width[1] != by_width[2] != by_width[4] != by_width[1]
+    assert scores["bleu"] == bleu(scored, references).score
     assert scores["beam"] == (beam or 4)
     assert scores.get("alpha") == (None if beam == 1 else 0.6)
 

@@ -121,11 +121,12 @@ def test_an_empty_standard_input(monkeypatch, refused, model: Path) -> None:
 
 def test_a_pipe_and_a_terminal_are_answered_line_by_line(model: Path) -> None:
     """Each answer is there before the next line is given; at a terminal a mistake is no end."""
+    settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": ""}
     master, terminal = pty.openpty()
     for given in (subprocess.PIPE, terminal):
         with subprocess.Popen(
             [sys.executable, "-m", "tfmr", "translate", "--model", str(model)],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            env=os.environ | settings,
             stdin=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

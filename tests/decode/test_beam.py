@@ -68,12 +68,12 @@ def test_batched_equals_naive_one_by_one(kind: str, beam: int, alpha: float, n_b
 def test_a_beam_of_one_is_greedy(kind: str) -> None:
     model = MODELS[kind]()
     favour(model, {EOS: 0.5})
-    found = beam_search(model, pad(SENTENCES), beam=1)
     outputs = greedy(model, pad(SENTENCES))
-    assert [hypotheses[0].ids for hypotheses in found] == outputs
-    assert [not hypotheses[0].ended for hypotheses in found] == [
-        len(ids) == LIMIT for ids in outputs
-    ]
+    for alpha in (0.0, 5.0):  # however much a longer translation would be worth
+        found = beam_search(model, pad(SENTENCES), 1, alpha)
+        assert [hypotheses[0].ids for hypotheses in found] == outputs
+        cut = [not hypotheses[0].ended for hypotheses in found]
+        assert cut == [len(ids) == LIMIT for ids in outputs]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])

@@ -5,7 +5,7 @@ import torch
 from matplotlib.colors import to_hex
 
 from tfmr.errors import TfmrError
-from tfmr.figures.inside import head_grid, removed, removed_heads, stream
+from tfmr.figures.inside import head_grid, removed, removed_heads, side_by_side, stream
 from tfmr.figures.style import BLUE, ORANGE, Figure
 
 
@@ -34,6 +34,17 @@ def test_heads_need_no_names() -> None:
     figure = head_grid(torch.rand(1, 2, 3, 3))
     assert not any(axes.get_title() for axes in figure.axes)
     assert figure.alt.endswith("the darker, the more.")
+
+
+def test_maps_stand_side_by_side_on_one_scale() -> None:
+    maps = {"as it is": torch.eye(4), "even": torch.full((4, 4), 0.25)}
+    figure = side_by_side(maps)
+    assert [axes.get_title() for axes in figure.axes] == list(maps)
+    for axes, weights in zip(figure.axes, maps.values(), strict=True):
+        assert torch.equal(torch.as_tensor(axes.images[0].get_array().tolist()), weights)
+        assert axes.images[0].get_clim() == (0, 1)
+    assert figure.alt.endswith("the more: as it is, even.")
+    assert small(figure)
 
 
 def test_removed_heads_are_told_by_sign_and_share_one_scale() -> None:

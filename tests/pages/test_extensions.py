@@ -73,9 +73,13 @@ def test_modules_come_in_the_order_of_the_book(tmp_path: Path) -> None:
         file = package / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
+    (package / "data/__init__.py").write_text('"""Says what is in it."""\n')
+    (package / "encoder").mkdir()
+    (package / "encoder/__init__.py").write_text("class Encoder:\n    pass\n")
     assert api.modules(package) == [
         "tfmr.errors",
         "tfmr.attention",
+        "tfmr.encoder",
         "tfmr.model",
         "tfmr.data.batches",
         "tfmr.later",

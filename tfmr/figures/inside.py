@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from torch import Tensor
 
 from tfmr.errors import require
@@ -40,12 +41,7 @@ def head_grid(
     fig, every = figure(layers, heads, height=height)
     for index, axes in enumerate(every):
         layer, head = divmod(index, heads)
-        axes.imshow(weights[layer, head].tolist(), cmap=HEAT, vmin=0.0, vmax=1.0, aspect="auto")
-        axes.set_xticks([])
-        axes.set_yticks([])
-        for spine in axes.spines.values():
-            spine.set_visible(True)
-            spine.set_color(GRID)
+        _tile(axes, weights[layer, head])
         if habits is not None:
             axes.set_title(habits[layer][head], fontsize=9, fontweight="normal", pad=3)
         if head == 0:
@@ -63,6 +59,32 @@ def head_grid(
     fig.alt = (
         f"Tiles for what {what} reads in one sentence, {layers} layers of {heads} heads, a row of "
         f"a tile for each query and a column for each key; the darker, the more.{told}"
+    )
+    return fig
+
+
+def _tile(axes: Axes, weights: Float[Tensor, "query key"]) -> None:
+    """One map without ticks, in a thin frame."""
+    axes.imshow(weights.tolist(), cmap=HEAT, vmin=0.0, vmax=1.0, aspect="auto")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(True)
+        spine.set_color(GRID)
+
+
+@styled
+def side_by_side(maps: Mapping[str, Float[Tensor, "query key"]]) -> Figure:
+    """A few maps of one sentence beside one another, queries down, keys across."""
+    fig, every = figure(1, len(maps), height=0.5 + 5.5 / len(maps))
+    for axes, (name, weights) in zip(every, maps.items(), strict=True):
+        _tile(axes, weights)
+        axes.set_title(name)
+        axes.set_xlabel("key")
+    every[0].set_ylabel("query")
+    fig.alt = (
+        f"Maps of one sentence, a row for each query and a column for each key, the darker, the "
+        f"more: {', '.join(maps)}."
     )
     return fig
 
