@@ -10,8 +10,6 @@ A record's ``kind`` says how:
 ``growth``
     points and fitted power laws, from :mod:`benchmarks.cost`; the fits are shown.
 ``memory``
-    what a process grew by, from :mod:`benchmarks.memory`.
-``memory``
     a row per reader and corpus, from :mod:`benchmarks.memory`.
 ``heads``
     a row for the whole model and one per part taken away, from :mod:`benchmarks.heads`.
