@@ -98,9 +98,9 @@ class Speed:
             if task.startswith("train"):
                 for sites in ("paper", "own"):
                     about = {"task": task, "dropout": sites}
-                    rows += self._take_turns(self._training(task, sites, pairs), about)
+                    rows += self._take_turns(self.bout(task, sites, pairs), about)
             else:
-                rows += self._take_turns(self._decoding(task, pairs), {"task": task})
+                rows += self._take_turns(self.bout(task, "paper", pairs), {"task": task})
         settings = {
             **{name: getattr(self, name) for name in ("seed", "device", "bf16")},
             **{"data": data, "dropout": DROPOUT, "steps": STEPS, "beam": BEAM},
@@ -114,6 +114,12 @@ class Speed:
 
     def _rounds(self, task: str) -> int:
         return ROUNDS[task] if self.rounds is None else self.rounds
+
+    def bout(self, task: Task, sites: Sites, pairs: list[IdPair]) -> Bout:
+        """A task made ready for everybody, with dropout at these ``sites`` if it is training."""
+        if task.startswith("train"):
+            return self._training(task, sites, pairs)
+        return self._decoding(task, pairs)
 
     def _training(self, task: str, sites: Sites, pairs: list[IdPair]) -> Bout:
         """A step on batch ``k``, and beside it a large product of matrices."""

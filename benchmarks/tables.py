@@ -7,6 +7,10 @@ A record's ``kind`` says how:
 ``scores`` and ``line``
     a row per system, seed and time, with ``parameters``, ``minutes`` and some of :data:`SCORED`,
     from :mod:`benchmarks.quality` and :mod:`benchmarks.line`.
+``multi30k``
+    the same by direction and recipe, from :mod:`benchmarks.multi30k`.
+``profile``
+    a row per task and kind of work, from :mod:`benchmarks.profile`.
 ``growth``
     points and fitted power laws, from :mod:`benchmarks.cost`; the fits are shown.
 ``memory``
@@ -25,6 +29,7 @@ from typing import Any
 import tyro
 
 from benchmarks.compare import OWN, PEAK
+from benchmarks.multi30k import TIMED
 from benchmarks.record import FOLDER, Record, records
 from tfmr.errors import TfmrError, require
 from tfmr.train.files import write_text
@@ -211,6 +216,31 @@ def scores(record: Record) -> list[str]:
     ]
 
 
+def multi30k(record: Record) -> list[str]:
+    """BLEU by direction and time, a line for each."""
+    rows = record["rows"]
+    directions = list(dict.fromkeys(row["direction"] for row in rows))
+    parts = [part for part in SCORED if any(part in row for row in rows)]
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in sorted(rows, key=lambda r: (directions.index(r["direction"]), r["minutes"])):
+        until = f"{row['minutes']:g}" if row["recipe"] == TIMED else "until no better"
+        groups.setdefault((row["direction"], row["recipe"], until), []).append(row)
+    lines = []
+    for (direction, recipe, until), own in groups.items():
+        if recipe != TIMED:
+            until = f"{mean(row['minutes'] for row in own):.0f}, {until}"
+        scored = [_spread([row[part] for row in own if part in row]) for part in parts]
+        lines.append([direction, recipe, until, str(len(own)), *scored])
+    parameters = sorted({row["parameters"] for row in rows})
+    signatures = sorted({row["signature"] for row in rows})
+    return [
+        "BLEU on Multi30k's validation part and test2016: the mean of the seeds, and in brackets "
+        f"the lowest and the highest. {' or '.join(f'{n:,}' for n in parameters)} parameters. "
+        f"sacreBLEU `{'`, `'.join(signatures)}`.",
+        markdown(["", "recipe", "minutes", "seeds", *(SCORED[p] for p in parts)], lines),
+    ]
+
+
 def _spread(numbers: Sequence[float]) -> str:
     if not numbers:
         return NOTHING
@@ -254,6 +284,25 @@ def memory(record: Record) -> list[str]:
     ]
 
 
+def profile(record: Record) -> list[str]:
+    """The share of each kind of work in the time of each task."""
+    rows = record["rows"]
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    found = {(row["kind"], row["task"]): row["share"] for row in rows}
+    lines = [
+        [
+            kind,
+            *(f"{found[kind, task]:.0%}" if (kind, task) in found else NOTHING for task in tasks),
+        ]
+        for kind in dict.fromkeys(row["kind"] for row in rows)
+    ]
+    return [
+        "Share of tfmr's time that each kind of work takes, under PyTorch's profiler, in the tasks "
+        "of speed.json.",
+        markdown(["", *(_task_title((task, None)) for task in tasks)], lines),
+    ]
+
+
 def heads(record: Record) -> list[str]:
     """What is lost without each sublayer and without each head, in BLEU and in nats."""
     intact, *gone = record["rows"]
@@ -284,7 +333,9 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "speed": speed,
     "scores": scores,
     "line": scores,
+    "multi30k": multi30k,
     "growth": growth,
+    "profile": profile,
     "memory": memory,
     "heads": heads,
 }

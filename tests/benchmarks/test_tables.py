@@ -92,6 +92,28 @@ def test_scores_show_mean_and_range_of_the_seeds() -> None:
     assert "`s`" in text
 
 
+def test_directions_stand_together_and_times_rise() -> None:
+    def row(direction: str, recipe: str, minutes: float, bleu: float) -> dict[str, Any]:
+        about = {"direction": direction, "recipe": recipe, "minutes": minutes, "parameters": 1234}
+        return about | {"signature": "s", "test_bleu_beam4": bleu}
+
+    rows = [
+        row("de-en", "multi30k", 5.0, 30.0),
+        row("de-en", "multi30k", 20.0, 39.0),
+        row("en-de", "multi30k", 5.0, 25.0),
+        row("de-en", "multi30k", 5.0, 32.0),
+        row("de-en", "multi30k-patient", 63.4, 40.0),
+    ]
+    text = section("multi30k", {**SPEED, "kind": "multi30k", "rows": rows})
+    assert text.endswith(
+        "|  | recipe | minutes | seeds | test, beam 4 |\n|---|--:|--:|--:|--:|\n"
+        "| de-en | multi30k | 5 | 2 | 31.0 (30.0–32.0) |\n"
+        "| de-en | multi30k | 20 | 1 | 39.0 |\n"
+        "| de-en | multi30k-patient | 63, until no better | 1 | 40.0 |\n"
+        "| en-de | multi30k | 5 | 1 | 25.0 |\n"
+    )
+
+
 def test_growth_shows_its_fits() -> None:
     rows = [{"what": "point", "size": 1}, {"what": "fit", "of": "seconds", "exponent": 2.01}]
     text = section("cost/attention", {**SPEED, "kind": "growth", "rows": rows})

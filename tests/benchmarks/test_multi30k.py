@@ -1,0 +1,97 @@
+"""Runs are planned first seed first, trained by the command line, and never repeated."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks.multi30k import PATIENT, TIMED, Multi30k, Planned
+from benchmarks.record import read
+from tfmr.errors import TfmrError
+
+PLAN = Multi30k(seeds={"de-en": 2, "en-fr": 1}, minutes=(5.0, 10.0), patient=("en-fr",))
+
+
+class Shell:
+    """Stands for the command line: a run leaves a score for each of its minutes."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.commands: list[list[str]] = []
+        self.fails = fails
+
+    def __call__(self, words: list[str], check: bool) -> subprocess.CompletedProcess[str]:
+        assert words[:4] == [sys.executable, "-m", "tfmr", "train"]
+        assert not check
+        self.commands.append(words)
+        folder = Path(words[words.index("--out") + 1])
+        marks = words[words.index("--minutes") + 1 :] if "--minutes" in words else ["61.5"]
+        scores = [
+            {"minutes": float(mark), "test_bleu_beam4": 30.0 + float(mark), "signature": "s"}
+            for mark in marks
+            if mark != "--resume"
+        ]
+        folder.mkdir(parents=True, exist_ok=True)
+        facts = {"parameters": 7, "scores": scores}
+        (folder / "scores.json").write_text(json.dumps(facts), "utf-8")
+        return subprocess.CompletedProcess(words, int(self.fails))
+
+
+def measured(folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    monkeypatch.setattr("benchmarks.multi30k.subprocess", SimpleNamespace(run=shell))
+    out = folder / "multi30k.json"
+    Multi30k(PLAN.seeds, PLAN.minutes, PLAN.patient, folder / "runs", out)()
+    return read(out)["rows"]
+
+
+def test_every_direction_comes_before_its_next_seed() -> None:
+    planned = [(run.recipe, run.direction, run.seed) for run in PLAN.planned()]
+    assert planned == [
+        (TIMED, "de-en", 0),
+        (TIMED, "en-fr", 0),
+        (TIMED, "de-en", 1),
+        (PATIENT, "en-fr", 0),
+    ]
+
+
+def test_each_time_of_each_run_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = measured(tmp_path, Shell(), monkeypatch)
+    assert [(row["recipe"], row["direction"], row["seed"], row["minutes"]) for row in rows] == [
+        *((TIMED, direction, 0, minutes) for direction in PLAN.seeds for minutes in PLAN.minutes),
+        *((TIMED, "de-en", 1, minutes) for minutes in PLAN.minutes),
+        (PATIENT, "en-fr", 0, 61.5),
+    ]
+    assert {row["parameters"] for row in rows} == {7}
+
+
+def test_what_is_done_is_not_repeated_and_what_was_stopped_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = measured(tmp_path, Shell(), monkeypatch)
+    again = Shell()
+    stopped = tmp_path / "runs" / f"{TIMED}-de-en-1"
+    facts = json.loads((stopped / "scores.json").read_text("utf-8"))
+    del facts["scores"][-1]
+    (stopped / "scores.json").write_text(json.dumps(facts), "utf-8")
+    (stopped / "recipe.toml").touch()
+    assert measured(tmp_path, again, monkeypatch) == first
+    [command] = again.commands
+    assert command[-1] == "--resume"
+    assert command[command.index("--seed") + 1] == "1"
+
+
+def test_a_run_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TfmrError, match=f"the run in .*{TIMED}-de-en-0 failed"):
+        measured(tmp_path, Shell(fails=True), monkeypatch)
+    assert not (tmp_path / "multi30k.json").exists()
+
+
+def test_the_command_is_one_that_a_reader_can_type(tmp_path: Path) -> None:
+    words = Planned(TIMED, "en-de", 2, (5.0, 10.0), tmp_path).command()
+    assert " ".join(words) == (
+        "tfmr train --corpus multi30k --direction en-de --recipe multi30k --seed 2 "
+        f"--out {tmp_path / 'multi30k-en-de-2'} --minutes 5 10"
+    )
