@@ -34,7 +34,7 @@ class Multi30k:
     """
 
     seeds: dict[str, int] = field(default_factory=lambda: {"de-en": 3, "en-de": 1, "en-fr": 1})
-    """How many seeds a direction is trained with: --seeds de-en 3 en-de 1."""
+    """How many seeds a direction is trained with; 0 leaves it out."""
     minutes: tuple[float, ...] = (5.0, 10.0, 20.0)
     """Training time at which a run is scored."""
     patient: tuple[str, ...] = ("de-en",)
