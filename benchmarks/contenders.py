@@ -15,6 +15,7 @@ from tfmr.errors import require
 from tfmr.ids import EOS
 from tfmr.train.loop import TrainConfig, Trainer
 from tfmr.train.loss import cross_entropy
+from tfmr.train.schedule import learning_rate
 from tfmr.translator import DecoderState, Translator
 
 Work = Callable[[int], object]
@@ -47,7 +48,11 @@ class _PeerTraining:
     ) -> None:
         self.model, self.batches, self.config, self.bf16 = model, batches, config, bf16
         self.optimizer = torch.optim.Adam(
-            model.parameters(), lr=config.peak, betas=config.betas, eps=config.eps, fused=True
+            model.parameters(),
+            lr=learning_rate(1, config.peak, config.warmup),
+            betas=config.betas,
+            eps=config.eps,
+            fused=True,
         )
 
     def __call__(self, k: int) -> float:

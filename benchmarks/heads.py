@@ -6,6 +6,7 @@ Michel et al. (2019), sections 3.2 and 3.3; Voita et al. (2019).
 """
 
 import hashlib
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from tfmr.data.batches import Batches
 from tfmr.data.corpus import Pair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
-from tfmr.errors import TfmrError
+from tfmr.errors import TfmrError, require
 from tfmr.layers import FeedForward
 from tfmr.model import Transformer
 from tfmr.probe import without_head, without_sublayer
@@ -55,6 +56,10 @@ class Heads:
 
     def __call__(self) -> None:
         """Measure and record."""
+        require(
+            self.sentences is None or self.sentences >= 1,
+            f"a model is judged by one sentence at least: got --sentences {self.sentences}",
+        )
         torch.set_num_threads(self.threads)
         corpus = corpora.load(self.corpus, self.direction)
         model, tokenizer = load_translator(self.model)
@@ -114,4 +119,7 @@ def parts(model: Transformer) -> Parts:
 
 
 if __name__ == "__main__":
-    tyro.cli(Heads)()
+    try:
+        tyro.cli(Heads, prog="python -m benchmarks.heads")()
+    except TfmrError as error:
+        sys.exit(f"benchmarks.heads: {error}")

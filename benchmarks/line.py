@@ -5,7 +5,9 @@ the same search and the same sacreBLEU. A run that is already in the folder of r
 so the line can be interrupted, and lengthened by a seed or a system.
 """
 
+import json
 import multiprocessing
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from benchmarks import record
 from tfmr.data import corpora
 from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
+from tfmr.errors import TfmrError, require
 from tfmr.train.evaluate import bleu
 from tfmr.train.recipes import RECIPES
 from tfmr.train.run import Run, load_translator
@@ -40,8 +43,8 @@ LENGTHS = (1, 8, 10, 12, 15)
 class Line:
     """Train every system with every seed for the same time, and record what it reaches.
 
-    The test part is scored once, after the last minute. Measure on a machine that does nothing
-    else.
+    Both parts are scored at every time, and nothing is chosen by the test part. Measure on a
+    machine that does nothing else.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -63,6 +66,7 @@ class Line:
 
     def __call__(self) -> None:
         """Train what is missing, and record all."""
+        about = record.facts()
         names = [(system, seed) for seed in self.seeds for system in self.systems]
         # A process of its own for each: threads are set before the first product of matrices.
         context = multiprocessing.get_context("spawn")
@@ -83,7 +87,11 @@ class Line:
             "lengths": list(LENGTHS),
         }
         record.write(
-            self.out, "line", (row for name in names for row in rows[name]), settings=settings
+            self.out,
+            "line",
+            (row for name in names for row in rows[name]),
+            settings=settings,
+            about=about,
         )
         print(f"wrote {self.out}; now: python -m benchmarks.tables")
 
@@ -98,16 +106,20 @@ def measure(line: Line, system: str, seed: int) -> list[dict[str, Any]]:
     begun = (folder / "recipe.toml").exists()
     run = Run(folder, corpus, recipe, resume=begun)
     scores = run.train(line.minutes, quiet=True)
-    rows = [
-        {
-            "system": system,
-            "seed": seed,
-            "parameters": run.parameters,
-            **{name: value for name, value in row.items() if not isinstance(value, dict)},
-        }
-        for row in scores
-        if row["minutes"] in line.minutes
-    ]
+    require(
+        {row["minutes"] for row in scores} == set(line.minutes),
+        f"{folder} was scored after {[row['minutes'] for row in scores]} minutes, now asked for "
+        f"{list(line.minutes)}: ask for the same, or name another folder by --runs",
+    )
+    facts = json.loads((folder / "scores.json").read_text("utf-8"))
+    ran = {
+        "system": system,
+        "seed": seed,
+        "parameters": run.parameters,
+        "commit": facts["commit"],
+        "threads": facts["hardware"]["threads"],
+    }
+    rows = [ran | row for row in scores]
     rows[-1] |= dict(by_length(folder, corpus))
     return rows
 
@@ -131,4 +143,7 @@ def by_length(folder: Path, corpus: Corpus) -> Iterator[tuple[str, Any]]:
 
 
 if __name__ == "__main__":
-    tyro.cli(Line)()
+    try:
+        tyro.cli(Line, prog="python -m benchmarks.line")()
+    except TfmrError as error:
+        sys.exit(f"benchmarks.line: {error}")

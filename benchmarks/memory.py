@@ -24,7 +24,7 @@ import tyro
 from benchmarks import record
 from tfmr.data.batches import Batches, IdPair
 from tfmr.data.tokenfile import TokenFile, TokenWriter
-from tfmr.errors import require
+from tfmr.errors import TfmrError, require
 
 PAIRS = 4_500_000
 """Sentence pairs of WMT 2014 English-German."""
@@ -175,4 +175,7 @@ def private_memory() -> float:
 
 
 if __name__ == "__main__":
-    tyro.cli(Memory)()
+    try:
+        tyro.cli(Memory, prog="python -m benchmarks.memory")()
+    except TfmrError as error:
+        sys.exit(f"benchmarks.memory: {error}")

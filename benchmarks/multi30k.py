@@ -29,8 +29,8 @@ PATIENT = "multi30k-patient"
 class Multi30k:
     """Train on Multi30k for some minutes, in several directions and with several seeds.
 
-    Everything was chosen on the validation part, and a run scores the test part when its time is
-    over. Measure on a machine that does nothing else.
+    Everything was chosen on the validation part; a run scores both parts at each of its times.
+    Measure on a machine that does nothing else.
     """
 
     seeds: dict[str, int] = field(default_factory=lambda: {"de-en": 3, "en-de": 1, "en-fr": 1})
@@ -46,6 +46,7 @@ class Multi30k:
 
     def __call__(self) -> None:
         """Train what is missing, and record all."""
+        about = record.facts()
         rows: list[dict[str, Any]] = []
         for run in tqdm(list(self.planned()), unit=" runs"):
             rows += run.rows()
@@ -55,7 +56,7 @@ class Multi30k:
             "minutes": list(self.minutes),
             "patient": list(self.patient),
         }
-        record.write(self.out, "multi30k", rows, settings=settings)
+        record.write(self.out, "multi30k", rows, settings=settings, about=about)
         print(f"wrote {self.out}; now: python -m benchmarks.tables")
 
     def planned(self) -> Iterator["Planned"]:
@@ -99,10 +100,25 @@ class Planned:
             require(
                 done.returncode == 0, f"the run in {self.folder} failed: mend what it says above"
             )
+            require(
+                bool(self.scores()),
+                f"{self.folder} was scored at other times than {list(self.minutes)}: ask for the "
+                "same, or name another folder by --runs",
+            )
         facts = self.facts()
-        about = {"recipe": self.recipe, "direction": self.direction, "seed": self.seed}
-        about["parameters"] = facts["parameters"]
-        return [about | row for row in self.scores()]
+        ran = {
+            "recipe": self.recipe,
+            "direction": self.direction,
+            "seed": self.seed,
+            "parameters": facts["parameters"],
+            "commit": facts["commit"],
+            "threads": facts["hardware"]["threads"],
+        }
+        if not self.minutes:
+            longest = facts["recipe"]["budget"]["minutes"][-1]
+            ended = facts["scores"][-1]["minutes"]
+            ran["until"] = "out of time" if ended >= longest else "until no better"
+        return [ran | row for row in self.scores()]
 
     def facts(self) -> dict[str, Any]:
         """What the run says of itself; nothing before it has begun."""

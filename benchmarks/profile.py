@@ -24,13 +24,13 @@ from benchmarks.workload import tokenised
 from tfmr.errors import TfmrError
 
 KINDS = {
-    "products of matrices": "mm addmm bmm baddbmm",
+    "products of matrices": "mm addmm bmm baddbmm linear_pointwise",
     "softmax": "softmax log_softmax logsumexp",
     "norm": "native_layer_norm",
     "chance": "random bernoulli",
     "optimiser": "fused_adam foreach_norm foreach_mul foreach_lerp linalg_vector_norm",
     "moving numbers": "copy cat index index_put index_select gather scatter embedding where fill "
-    "zero masked_fill embedding_dense",
+    "zero masked_fill embedding_dense reorder_linear_weight",
     "number by number": "add sub rsub mul div relu threshold exp sum mean max eq ne lt le gt ge "
     "clamp clamp_min bitwise_and bitwise_or logical_and logical_or logical_not argmax any all topk "
     "sort",
@@ -96,9 +96,10 @@ def shares(task: str, events: Iterable[Any]) -> list[dict[str, Any]]:
 
 def kind_of(operation: str) -> str:
     """What an entry of the profile is counted as."""
-    if not operation.startswith("aten::"):
+    space, _, name = operation.partition("::")
+    if space not in ("aten", "mkldnn"):
         return BETWEEN
-    name = operation.removeprefix("aten::").strip("_")
+    name = name.strip("_")
     name = name.removesuffix("_data").removesuffix("_backward")
     return next((kind for kind, names in KINDS.items() if name in names.split()), REST)
 

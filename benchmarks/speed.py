@@ -28,7 +28,7 @@ from benchmarks.peers import PEERS, Sites, build
 from benchmarks.timing import take_turns, wall_clock
 from benchmarks.workload import SETTINGS, sources, tokenised, training_batches, training_flops
 from tfmr.data.batches import IdPair, collate
-from tfmr.errors import TfmrError
+from tfmr.errors import TfmrError, require
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.train.loop import TrainConfig
 from tfmr.translator import Translator
@@ -90,15 +90,20 @@ class Speed:
 
     def __call__(self) -> None:
         """Measure and record."""
+        require(
+            self.rounds is None or self.rounds >= 1,
+            f"there is no median of nothing: expected --rounds 1 or more, got {self.rounds}",
+        )
         if self.threads is not None:
             torch.set_num_threads(self.threads)
+        about = record.facts(self.device)
         pairs, data = tokenised()
         rows: list[dict[str, Any]] = []
         for task in self.tasks:
             if task.startswith("train"):
                 for sites in ("paper", "own"):
-                    about = {"task": task, "dropout": sites}
-                    rows += self._take_turns(self.bout(task, sites, pairs), about)
+                    names = {"task": task, "dropout": sites}
+                    rows += self._take_turns(self.bout(task, sites, pairs), names)
             else:
                 rows += self._take_turns(self.bout(task, "paper", pairs), {"task": task})
         settings = {
@@ -109,7 +114,7 @@ class Speed:
         }
         kind = "-".join(["speed", *[self.device] * (self.device != "cpu"), *["bf16"] * self.bf16])
         path = self.out or record.FOLDER / f"{kind}.json"
-        record.write(path, "speed", rows, settings=settings)
+        record.write(path, "speed", rows, settings=settings, about=about)
         print(f"wrote {path}; now: python -m benchmarks.tables")
 
     def _rounds(self, task: str) -> int:
@@ -136,7 +141,8 @@ class Speed:
             how = TrainConfig(warmup=4000, seed=self.seed)
             bout.work[name] = training(model, batches, how, bf16=self.bf16)
             bout.parameters[name] = model.count_parameters()
-        a, b = (torch.randn(SIZE, SIZE, device=self.device) for _ in range(2))
+        kind = torch.bfloat16 if self.bf16 else torch.float32
+        a, b = (torch.randn(SIZE, SIZE, device=self.device, dtype=kind) for _ in range(2))
         bout.work[PEAK] = lambda _: a @ b
         return bout
 

@@ -29,7 +29,6 @@ from typing import Any
 import tyro
 
 from benchmarks.compare import OWN, PEAK
-from benchmarks.multi30k import TIMED
 from benchmarks.record import FOLDER, Record, records
 from tfmr.errors import TfmrError, require
 from tfmr.train.files import write_text
@@ -223,11 +222,11 @@ def multi30k(record: Record) -> list[str]:
     parts = [part for part in SCORED if any(part in row for row in rows)]
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in sorted(rows, key=lambda r: (directions.index(r["direction"]), r["minutes"])):
-        until = f"{row['minutes']:g}" if row["recipe"] == TIMED else "until no better"
+        until = row.get("until", f"{row['minutes']:g}")
         groups.setdefault((row["direction"], row["recipe"], until), []).append(row)
     lines = []
     for (direction, recipe, until), own in groups.items():
-        if recipe != TIMED:
+        if "until" in own[0]:
             until = f"{mean(row['minutes'] for row in own):.0f}, {until}"
         scored = [_spread([row[part] for row in own if part in row]) for part in parts]
         lines.append([direction, recipe, until, str(len(own)), *scored])

@@ -90,8 +90,7 @@ def window_attention(
 
     The queries are cut into blocks. The keys that a block can read are its own and ``radius`` more
     on either side (with ``causal``, before it only), and all blocks attend at once, as if they were
-    sentences of a batch. Within a block the same band of keys is visible from each, and the mask
-    that says so is as small as the block.
+    sentences of a batch. The band of keys that a query may read is the same in every block.
 
     Args and errors are those of :func:`window_attention_naive`.
     """

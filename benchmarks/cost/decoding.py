@@ -15,6 +15,7 @@ from tfmr.decode import greedy, greedy_naive
 from tfmr.errors import require
 from tfmr.ids import EOS, UNK
 from tfmr.model import Transformer, TransformerConfig
+from tfmr.translator import DecoderState
 
 CONFIG = TransformerConfig(
     source_vocab=1000, target_vocab=1000, d_model=128, n_heads=4, d_ff=512, n_encoder=3, n_decoder=3
@@ -31,9 +32,16 @@ class Endless(Transformer):
 
     def scores(self, x: Tensor) -> Tensor:
         """Those of the model, but for the end."""
-        logits = super().scores(x)
-        logits[..., EOS] = -torch.inf
-        return logits
+        return _without_end(super().scores(x))
+
+    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        """Those of the model, but for the end."""
+        return _without_end(super().step(tokens, state))
+
+
+def _without_end(scores: Tensor) -> Tensor:
+    scores[..., EOS] = -torch.inf
+    return scores
 
 
 def say(kind: str, length: int) -> Callable[[], None]:

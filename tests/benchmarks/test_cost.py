@@ -14,7 +14,7 @@ from benchmarks.record import FOLDER, read
 from tfmr.data.corpus import Corpus
 from tfmr.decode import greedy, greedy_naive
 from tfmr.errors import TfmrError
-from tfmr.ids import EOS
+from tfmr.ids import BOS, EOS
 from tfmr.model import Transformer
 
 SIZES = [64, 128, 256, 512, 1024, 2048]
@@ -129,13 +129,16 @@ def test_an_endless_model_ends_where_it_must() -> None:
     assert torch.isfinite(ending).all()
     ending[:, EOS] = -torch.inf
     assert torch.equal(scores, ending)
+    state = model.start(source, 1)
+    assert torch.isneginf(model.step(torch.tensor([BOS]), state)[:, EOS]).all()
 
 
 def test_decoding_is_measured_with_and_without_the_cache() -> None:
     rows = decoding.measure(lengths=(2, 4, 8), since=2, rounds=1)
     for kind in ("naive", "cached"):
         assert [size for size, _ in points(rows, "seconds", kind=kind)] == [2, 4, 8]
-        assert isinstance(exponent(rows, "seconds", kind=kind), float)
+        law = fitted(rows, "seconds", 2, kind=kind)
+        assert exponent(rows, "seconds", kind=kind) == law["exponent"]
 
 
 def test_training_is_measured_for_every_part_of_the_corpus() -> None:

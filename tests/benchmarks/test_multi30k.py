@@ -16,6 +16,9 @@ from tfmr.errors import TfmrError
 PLAN = Multi30k(seeds={"de-en": 2, "en-fr": 1}, minutes=(5.0, 10.0), patient=("en-fr",))
 
 
+Done = subprocess.CompletedProcess[str]
+
+
 class Shell:
     """Stands for the command line: a run leaves a score for each of its minutes."""
 
@@ -35,7 +38,9 @@ class Shell:
             if mark != "--resume"
         ]
         folder.mkdir(parents=True, exist_ok=True)
-        facts = {"parameters": 7, "scores": scores}
+        recipe = {"budget": {"minutes": [180.0]}}
+        facts = {"parameters": 7, "commit": "c", "recipe": recipe, "scores": scores}
+        facts |= {"hardware": {"threads": 2}}
         (folder / "scores.json").write_text(json.dumps(facts), "utf-8")
         return subprocess.CompletedProcess(words, int(self.fails))
 
@@ -64,7 +69,8 @@ def test_each_time_of_each_run_is_a_row(tmp_path: Path, monkeypatch: pytest.Monk
         *((TIMED, "de-en", 1, minutes) for minutes in PLAN.minutes),
         (PATIENT, "en-fr", 0, 61.5),
     ]
-    assert {row["parameters"] for row in rows} == {7}
+    assert {(row["parameters"], row["commit"], row["threads"]) for row in rows} == {(7, "c", 2)}
+    assert [row.get("until") for row in rows] == [*[None] * 6, "until no better"]
 
 
 def test_what_is_done_is_not_repeated_and_what_was_stopped_goes_on(
@@ -87,6 +93,17 @@ def test_a_run_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(TfmrError, match=f"the run in .*{TIMED}-de-en-0 failed"):
         measured(tmp_path, Shell(fails=True), monkeypatch)
     assert not (tmp_path / "multi30k.json").exists()
+
+
+def test_a_finished_run_is_not_scored_at_other_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured(tmp_path, Shell(), monkeypatch)
+    monkeypatch.setattr(
+        "benchmarks.multi30k.subprocess", SimpleNamespace(run=lambda words, check: Done(words, 0))
+    )
+    with pytest.raises(TfmrError, match=r"scored at other times than \[2.5\]: ask for the same"):
+        Multi30k({"de-en": 1}, (2.5,), (), tmp_path / "runs", tmp_path / "other.json")()
 
 
 def test_the_command_is_one_that_a_reader_can_type(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from benchmarks.workload import SETTINGS, Setting, generated
     ("operation", "kind"),
     [
         ("aten::addmm", "products of matrices"),
+        ("mkldnn::_linear_pointwise", "products of matrices"),
         ("aten::_softmax_backward_data", "softmax"),
         ("aten::native_layer_norm_backward", "norm"),
         ("aten::random_", "chance"),

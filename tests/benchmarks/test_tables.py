@@ -102,7 +102,7 @@ def test_directions_stand_together_and_times_rise() -> None:
         row("de-en", "multi30k", 20.0, 39.0),
         row("en-de", "multi30k", 5.0, 25.0),
         row("de-en", "multi30k", 5.0, 32.0),
-        row("de-en", "multi30k-patient", 63.4, 40.0),
+        {**row("de-en", "multi30k-patient", 63.4, 40.0), "until": "until no better"},
     ]
     text = section("multi30k", {**SPEED, "kind": "multi30k", "rows": rows})
     assert text.endswith(

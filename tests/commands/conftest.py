@@ -44,7 +44,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         transformer.output.weight.mul_(4)
         transformer.output.weight[EOS].mul_(2)
     folder = tmp_path_factory.mktemp("models")
-    saved = Checkpoint(config, tokenizer, named_weights(transformer), facts={"direction": "en-fr"})
+    saved = Checkpoint(
+        config,
+        tokenizer,
+        named_weights(transformer),
+        facts={"corpus": "pocket", "direction": "en-fr"},
+    )
     checkpoint.save(folder / "model.safetensors", saved)
     return folder
 

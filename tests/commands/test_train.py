@@ -136,6 +136,8 @@ def test_what_train_refuses(refused, monkeypatch) -> None:
     assert "waits for looks at the validation part" in refused("train", "--patience", 3)
     assert "as its minutes or as its steps" in refused("train", "--minutes", 1, "--steps", 1)
     assert "expected --threads 1 or more, got 0" in refused("train", "--threads", 0)
+    both = refused("train", "--corpus", "pocket", "--files", "a", "b")
+    assert "give --corpus or --files, not both: got pocket and" in both
     assert "names two languages" in refused("train", "--files", "a", "b", "--direction", "en")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert "--device cuda needs a GPU" in refused("train", "--device", "cuda")

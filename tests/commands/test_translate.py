@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.commands.conftest import SENTENCES, Command
 from tfmr.commands.translate import _arriving
 from tfmr.data import pocket
 from tfmr.decode import Sampling, align, translate, translate_each
+from tfmr.train import checkpoint
 from tfmr.train.checkpoint import load_translator
 
 ROOT = Path(tfmr.__file__).parent.parent
@@ -34,6 +36,18 @@ def test_the_search_is_the_papers_unless_told_otherwise(command: Command, model:
     assert command(*given, "--beam", 1)[0] == lines(translate(*translator, TOKENISED)) != wide
     narrow = lines(translate(*translator, TOKENISED, beam=2, alpha=0.0))
     assert command(*given, "--beam", 2, "--alpha", 0)[0] == narrow
+
+
+def test_words_of_your_own_are_taken_as_they_are(
+    command: Command, refused, model: Path, tmp_path: Path
+) -> None:
+    saved = checkpoint.load(model / "model.safetensors")
+    own = replace(saved, facts={"corpus": "your files"})
+    checkpoint.save(tmp_path / "own.safetensors", own)
+    given = ("translate", "--model", tmp_path / "own.safetensors")
+    assert "the model never learnt: The" in refused(*given, "The owl sleeps .")
+    wanted = translate(own.model(), own.tokenizer, ["the owl sleeps ."], beam=4)
+    assert command(*given, "the owl sleeps .")[0] == f"{wanted[0]}\n"
 
 
 def test_sampling(command: Command, model: Path) -> None:

@@ -229,3 +229,26 @@ def test_steps_stop_exactly_and_each_is_scored_once(tmp_path: Path, corpus: Corp
     assert again.train(steps=[7, 3], quiet=True) == rows
     assert again.trainer.steps_done == 7
     assert [row["step"] for row in again.train(steps=[5, 8], quiet=True)] == [3, 7, 8]
+
+
+def test_what_a_stop_came_before_is_done_when_it_goes_on(
+    tmp_path: Path, corpus: Corpus, losses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses += [3.0, 2.0, 4.0]
+    recipe = LOOKING.having({"budget.steps": [6]})
+    run = Run(tmp_path, corpus, recipe)
+    plain = run.look
+
+    def stop() -> Look:
+        if run.trainer.steps_done == 4:
+            raise KeyboardInterrupt
+        return plain()
+
+    monkeypatch.setattr(run, "look", stop)
+    with pytest.raises(TfmrError, match="stopped at step 4"):
+        run.train(quiet=True)
+    assert [look.step for look in run.looks] == [2]
+    resumed = Run(tmp_path, corpus, recipe, resume=True)
+    resumed.train(quiet=True)
+    assert [look.step for look in resumed.looks] == [2, 4, 6]
+    assert resumed.best()[1] == 4

@@ -346,6 +346,9 @@ def test_time_is_a_limit_too() -> None:
         ({"smoothing": 1.0}, r"smoothing lies in \[0, 1\): got 1.0"),
         ({"average": -0.1}, r"average lies in \[0, 1\): got -0.1"),
         ({"accumulate": 0}, "at least one batch: got 0"),
+        ({"betas": (0.9, 1.0)}, r"decay rates lie in \[0, 1\): got \[0.9, 1.0\]"),
+        ({"eps": -1.0}, "eps must not be negative: got -1.0"),
+        ({"seed": 2**64}, "a seed lies in 0 … 2\\^63 - 1: got 18446744073709551616"),
         ({"precision": "fp16"}, "one of auto, fp32, bf16: got 'fp16'"),
     ],
 )

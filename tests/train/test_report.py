@@ -1,5 +1,6 @@
 """What stands around a run: facts, the page for people, TensorBoard, and what it must not touch."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tfmr.errors import TfmrError
 from tfmr.train import checkpoint
 from tfmr.train.facts import commit, differences, fingerprint
 from tfmr.train.recipes import Recipe, read_recipe
+from tfmr.train.report import report_text
 from tfmr.train.run import Run, read_curve
 
 RECIPE = Recipe.from_tables(
@@ -83,6 +85,18 @@ def test_the_page_for_people(tmp_path: Path, corpus: Corpus) -> None:
     named = {line.split("`")[1] for line in text.splitlines() if line.startswith("- `")}
     assert named == {path.name for path in (tmp_path / "run").iterdir()}
     assert read_recipe(tmp_path / "run" / "recipe.toml") == RECIPE
+
+
+def test_the_command_to_go_on_is_the_runs_own(tmp_path: Path, corpus: Corpus) -> None:
+    files = dataclasses.replace(corpus, name="your files", source="de", target="en")
+    run = Run(tmp_path / "a run", files, RECIPE)
+    run.world.size = 2
+    text = report_text(run.folder, run.facts(), [], "", "")
+    assert (
+        "torchrun --nproc-per-node 2 -m tfmr train --files SOURCE TARGET --direction de-en "
+        f"--out '{tmp_path / 'a run'}' --resume"
+    ) in text
+    assert f"translate --model '{tmp_path / 'a run'}' " in text
 
 
 def test_facts_say_where_and_from_what(tmp_path: Path, corpus: Corpus) -> None:
@@ -166,6 +180,14 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again(
     assert run.train(quiet=True)[0]["step"] == 8
 
 
+def test_an_unfinished_token_file_does_not_stand_in_the_way(tmp_path: Path, corpus: Corpus) -> None:
+    Run(tmp_path, corpus, RECIPE).train(quiet=True)
+    (tmp_path / ".tokens.safetensors.1ab.writing").mkdir()
+    (tmp_path / ".model.safetensors.12").touch()
+    Run(tmp_path, corpus, RECIPE, resume=True)
+    assert not (tmp_path / ".model.safetensors.12").exists()
+
+
 def test_a_model_to_translate_with_is_not_gone_on_with(tmp_path: Path, corpus: Corpus) -> None:
     Run(tmp_path, corpus, RECIPE).train(quiet=True)
     path = tmp_path / "model.safetensors"
@@ -233,6 +255,10 @@ def test_a_large_corpus_is_streamed_and_gives_the_same_run(
     run.train(steps=[5], quiet=True)
     Run(tmp_path / "run", streamed, RECIPE, resume=True).train(quiet=True)
     assert tokens.stat().st_mtime_ns == written, "encoded once"
+    recipe = (tmp_path / "run" / "recipe.toml").read_text("utf-8")
+    with pytest.raises(TfmrError, match="resume with the same, or start anew"):
+        Run(tmp_path / "run", streamed, RECIPE.having({"train.peak": 0.5}), resume=True)
+    assert (tmp_path / "run" / "recipe.toml").read_text("utf-8") == recipe
     losses = [
         [step.loss for step in read_curve(tmp_path / name / "curve.csv")]
         for name in ("held", "run")

@@ -186,6 +186,27 @@ def test_control_c_saves_and_says_how_to_go_on(
         assert torch.equal(weights[name], weight)
 
 
+def test_a_stop_within_a_step_is_not_saved(
+    tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = started(tmp_path / "run", corpus, steps=4)
+    plain = run.trainer.optimizer.step
+
+    def stop() -> None:
+        plain()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.trainer.optimizer, "step", stop)
+    with pytest.raises(TfmrError, match=r"within a step, which is lost; the checkpoint of step 4"):
+        run.train([1.0], quiet=True)
+    resumed = Run(tmp_path / "run", corpus, RECIPE, resume=True)
+    resumed.trainer.run(steps=6)
+    straight = started(tmp_path / "straight", corpus, steps=6)
+    weights = named_weights(resumed.trainer.model)
+    for name, weight in named_weights(straight.trainer.model).items():
+        assert torch.equal(weights[name], weight)
+
+
 def test_divergence_leaves_the_last_checkpoint(
     tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +284,10 @@ def test_a_sentence_that_could_not_be_scored_is_refused_before_the_training(
     longer = dataclasses.replace(corpus, test=[(source, target), (source, f"{target} " * 60)])
     with pytest.raises(TfmrError, match=r"a sentence of the test part has \d+: shorten it"):
         Run(tmp_path, longer, RECIPE)
+    strange = dataclasses.replace(corpus, valid=[("a dragon sleeps .", target)])
+    with pytest.raises(TfmrError, match=r"a source of the valid part has a word .*\('a dragon"):
+        Run(tmp_path, strange, RECIPE)
+    Run(tmp_path, dataclasses.replace(corpus, valid=[(source, "un dragon .")]), RECIPE)
 
 
 def test_a_run_that_was_stopped_while_it_was_scored_is_scored_when_it_goes_on(
@@ -294,6 +319,7 @@ def test_a_stop_before_the_first_step_leaves_nothing(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run.trainer, "run", stop)
+    (tmp_path / "tokens.safetensors").touch()  # of a large corpus
     with pytest.raises(TfmrError, match="nothing to save: start again"):
         run.train([0.005], quiet=True)
     assert names(tmp_path) == []

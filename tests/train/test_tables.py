@@ -1,6 +1,7 @@
 """TOML tables: what is written is what is meant, and a slip of the pen is named."""
 
 import dataclasses
+import math
 import tomllib
 from dataclasses import dataclass
 from typing import Literal
@@ -75,4 +76,8 @@ def test_toml_says_the_same_to_tomllib() -> None:
     assert read["about"] == "x"
     assert read["marks"] == [1, 2]
     assert read["empty"] == {"none": []}
+    assert tomllib.loads(to_toml({"clip": math.inf, "low": -math.inf})) == {
+        "clip": math.inf,
+        "low": -math.inf,
+    }
     assert fill(Settings, read["settings"], "x") == Settings(**values)

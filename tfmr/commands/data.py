@@ -25,6 +25,10 @@ class Data:
 
     def load(self, recipe: Recipe | None = None, *, quiet: bool = False) -> Corpus:
         """The corpus, or the one of the ``recipe``; its licence goes to standard error."""
+        require(
+            not (self.corpus and self.files),
+            f"give --corpus or --files, not both: got {self.corpus} and {self.files}",
+        )
         corpus = self._own() if self.files else self._by_name(recipe)
         if not quiet:
             line = f"{corpus.name} {corpus.source}-{corpus.target}: {corpus.licence}"

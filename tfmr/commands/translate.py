@@ -16,7 +16,7 @@ from tfmr.data import pocket
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import ALPHA, Sampling, Translation, align, translate_each
 from tfmr.errors import TfmrError, require
-from tfmr.train.checkpoint import load_translator
+from tfmr.train import checkpoint
 from tfmr.translator import Translator
 
 BEAM = 4
@@ -66,7 +66,9 @@ class Translate:
         options = self._options()
         streams = not self.sentences and self.file is None
         typed = streams and sys.stdin is not None and sys.stdin.isatty()
-        model, tokenizer = load_translator(self.model)
+        saved = checkpoint.load(checkpoint.find(self.model))
+        model, tokenizer = saved.model(), saved.tokenizer
+        of_pocket = saved.facts.get("corpus") == "pocket"
         multiply_fast()
         if typed:
             print("one sentence per line; Ctrl-D ends", file=sys.stderr)
@@ -76,9 +78,15 @@ class Translate:
         with tqdm(unit="sentence", delay=2, leave=False, disable=quiet) as bar:
             for lines in self._pieces():
                 bar.total = None if streams else len(lines)
+                if of_pocket:
+                    lines = [pocket.tokenise(line) for line in lines]
                 options |= {"first": first, "on_finished": bar.update}
                 try:
-                    self._print(model, tokenizer, lines, options)
+                    for translation in translate_each(model, tokenizer, lines, **options):
+                        text = translation.text
+                        print(pocket.detokenise(text) if of_pocket else text, flush=True)
+                        if self.alignment:
+                            print("\t" + _alignment(model, tokenizer, translation), flush=True)
                 except TfmrError as error:
                     if not typed:
                         raise
@@ -125,17 +133,6 @@ class Translate:
             "standard input is closed: give sentences as arguments, or --file",
         )
         return _arriving(cast(BufferedIOBase, sys.stdin.buffer))
-
-    def _print(
-        self, model: Translator, tokenizer: Tokenizer, lines: list[str], options: dict[str, Any]
-    ) -> None:
-        if tokenizer.kind == "words":
-            lines = [pocket.tokenise(line) for line in lines]
-        for translation in translate_each(model, tokenizer, lines, **options):
-            text = translation.text
-            print(pocket.detokenise(text) if tokenizer.kind == "words" else text, flush=True)
-            if self.alignment:
-                print("\t" + _alignment(model, tokenizer, translation), flush=True)
 
 
 def search_options(beam: int | None, alpha: float | None) -> dict[str, Any]:

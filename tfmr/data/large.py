@@ -24,7 +24,8 @@ def load_any(
 
     Of :data:`LARGE` pairs and more only those to be judged by are held, :data:`JUDGED` for each
     part instead of a twentieth of all. The training part is read from the files again whenever it
-    is gone through: twice, to learn a vocabulary and to write a token file.
+    is gone through: to learn a vocabulary, to write a token file, and to know it again by its
+    fingerprint.
 
     Raises :class:`TfmrError` as :func:`~tfmr.data.corpora.load_files` does.
     """

@@ -59,7 +59,7 @@ def by_length(lengths: Sequence[str], systems: Mapping[str, Seeds], unit: str = 
     """The score of sentences of like length, a line per system; the band spans its seeds.
 
     Args:
-        lengths: the classes of sentences, the shortest first, as "1–8".
+        lengths: the classes of sentences by their number of words, the shortest first, as "1–8".
         systems: by name, a score for each class from each seed.
         unit: of the scores.
 
@@ -70,7 +70,7 @@ def by_length(lengths: Sequence[str], systems: Mapping[str, Seeds], unit: str = 
     places = list(range(len(lengths)))
     fig, axes = _lines({name: (places, seeds) for name, seeds in systems.items()}, unit)
     axes.set_xticks(places, list(lengths))
-    axes.set_xlabel("tokens of the source sentence")
+    axes.set_xlabel("words of the source sentence")
     told = [
         f"{name} {', '.join(f'{score:.1f}' for score in _band(seeds)[0])}"
         for name, seeds in systems.items()

@@ -117,7 +117,10 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     tensors = {f"model.{name}": tensor for name, tensor in checkpoint.weights.items()}
     tensors |= {f"state.{name}": tensor for name, tensor in checkpoint.state.items()}
     there = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-    write_whole(path, lambda beside: save_file(there, beside, header))
+    try:
+        write_whole(path, lambda beside: save_file(there, beside, header))
+    except SafetensorError as error:  # what the library makes of a full disk
+        raise OSError(str(error)) from error
 
 
 def load(path: Path) -> Checkpoint:

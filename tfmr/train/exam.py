@@ -9,6 +9,7 @@ from tfmr.data.corpus import Corpus, Pair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import require
+from tfmr.ids import UNK
 from tfmr.train.evaluate import bleu, exact_match, mean_loss
 from tfmr.train.recipes import Recipe
 from tfmr.train.records import Look, samples_text
@@ -25,7 +26,8 @@ class Exam:
         quiet: show no bar.
 
     Raises:
-        TfmrError: if a sentence is too long to be judged by: better before the training than after.
+        TfmrError: if a sentence is too long to be judged by, or a source has a word that the
+            vocabulary lacks: better before the training than after.
     """
 
     def __init__(
@@ -40,6 +42,12 @@ class Exam:
             for side in (0, 1):
                 encoded = tokenizer.encode_batch([pair[side] for pair in pairs])
                 for pair, ids in zip(pairs, encoded, strict=True):
+                    require(
+                        side == 1 or UNK not in ids,
+                        f"a source of the {part} part has a word that the vocabulary lacks "
+                        f"({pair[0][:40]!r}…): leave it out, or learn pieces of words, with "
+                        'kind = "bpe"',
+                    )
                     require(
                         len(ids) + side <= longest,
                         f"the model reads at most {longest} tokens and a sentence of the {part} "

@@ -31,7 +31,8 @@ def check_folder(folder: Path, *, resume: bool) -> None:
     if resume:
         for name in FILES:
             for beside in folder.glob(f".{name}.[0-9]*"):
-                beside.unlink(missing_ok=True)
+                if beside.is_file():  # the folder of an unfinished token file is its writer's
+                    beside.unlink()
         return
     begun = any((folder / name).exists() for name in ("model.safetensors", "recipe.toml"))
     require(

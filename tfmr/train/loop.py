@@ -75,6 +75,12 @@ class TrainConfig:
             not (self.compile and self.shard),
             "a block is compiled whole or shared out, not both: choose compile or shard",
         )
+        require(
+            all(0 <= beta < 1 for beta in self.betas),
+            f"Adam's decay rates lie in [0, 1): got {list(self.betas)}",
+        )
+        require(self.eps >= 0, f"Adam's eps must not be negative: got {self.eps}")
+        require(0 <= self.seed < 2**63, f"a seed lies in 0 … 2^63 - 1: got {self.seed}")
         for name in ("smoothing", "average"):
             require(
                 0 <= getattr(self, name) < 1, f"{name} lies in [0, 1): got {getattr(self, name)}"
@@ -168,6 +174,8 @@ class Trainer:
         self.epoch = 0
         self.batches_done = 0
         """Batches of the current epoch already learnt from, by all processes."""
+        self.between_steps = True
+        """Whether the weights and the counts above are those of the same step."""
 
     def step(self, *batches: Batch) -> Step:
         """Learn from these batches: forward, loss, backward, clip, Adam, average.
@@ -190,6 +198,7 @@ class Trainer:
                 f"{norm}; lower the peak learning rate ({self.config.peak}) or lengthen the "
                 f"warm-up ({self.config.warmup})"
             )
+        self.between_steps = False
         self.optimizer.step()
         self.steps_done += 1
         self._update_mean()
@@ -298,6 +307,7 @@ class Trainer:
                 self.seconds += time.perf_counter() - began
                 curve.append(self.step(*batches))
                 self.epoch, self.batches_done = epoch, batches_done
+                self.between_steps = True
                 if on_step is not None:
                     on_step(curve[-1])
                 if self.world.sum(asked()):

@@ -16,7 +16,7 @@ def cross_entropy_naive(
 ) -> Float[Tensor, ""]:
     r"""Cross-entropy in nats per token, labels smoothed by :math:`\epsilon`, padding left out.
 
-    .. math:: q(k) = (1 - \epsilon)\,[k = y] + \epsilon / V, \qquad
+    .. math:: q(k) = (1 - \epsilon)\,[k = y] + \epsilon / |V|, \qquad
               L = -\sum_k q(k) \log p(k)
 
     Szegedy et al. (2016), section 7; Vaswani et al. (2017), section 5.4. The version to read;

@@ -66,6 +66,12 @@ class World:
         """Whether this is the one that writes files and speaks."""
         return self.rank == 0
 
+    def promise(self) -> str:
+        """What is left of the run if it ends here, and how to go on."""
+        if not self.saved:
+            return "nothing was saved yet: start again"
+        return f"{self.saved} is whole: go on with the same command and --resume"
+
     def sum(self, value: int | float) -> float:
         """The value summed over all processes. All must call this, and wait for one another."""
         if self.size == 1:
@@ -136,12 +142,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def _loss(world: World) -> str:
     """What to say when another process is gone."""
-    after = (
-        f"{world.saved} is whole: go on with the same command and --resume"
-        if world.saved
-        else "nothing was saved yet: start again"
-    )
-    return f"one of the {world.size} processes has ended, and the run with it; {after}"
+    return f"one of the {world.size} processes has ended, and the run with it; {world.promise()}"
 
 
 def _tell(sentence: str) -> None:

@@ -1,5 +1,6 @@
 """The page that a run leaves for people: what was trained, how well, and how to use it."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,9 @@ def report_text(
         _scores(scores),
         _samples(samples),
         "## Use it",
-        _block(f'python -m tfmr translate --model {folder} "a sentence"'),
+        _block(f'python -m tfmr translate --model {shlex.quote(str(folder))} "a sentence"'),
         "Go on with it, or after it was stopped at any moment (the same corpus, more time):",
-        _block(f"{_again(facts)} --out {folder} --resume"),
+        _block(f"{_again(facts)} --out {shlex.quote(str(folder))} --resume"),
         "## What is here",
         "\n".join(f"- `{n}`: {what}" for n, what in FILES.items() if (folder / n).exists()),
         "![The curve of the training](curve.png)" if (folder / "curve.png").exists() else "",
@@ -50,10 +51,12 @@ def report_text(
 
 
 def _again(facts: Mapping[str, Any]) -> str:
-    """The command that trains on the same corpus."""
-    if facts["corpus"] == "your files":
-        return "python -m tfmr train --files SOURCE TARGET"
-    return f"python -m tfmr train --corpus {facts['corpus']} --direction {facts['direction']}"
+    """The command that trains on the same corpus, in as many processes."""
+    one = facts["processes"] == 1
+    program = "python -m" if one else f"torchrun --nproc-per-node {facts['processes']} -m"
+    own = facts["corpus"] == "your files"
+    data = "--files SOURCE TARGET" if own else f"--corpus {facts['corpus']}"
+    return f"{program} tfmr train {data} --direction {facts['direction']}"
 
 
 def _block(command: str) -> str:

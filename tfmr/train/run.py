@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from tqdm import tqdm
 
 from tfmr.data.corpus import Corpus, Streamed
@@ -81,7 +80,7 @@ class Run:
         self.exam = Exam(corpus, self.tokenizer, recipe)
         torch.manual_seed(recipe.train.seed)
         model = kinds.build(recipe.model(self.tokenizer.vocab_size)).to(self.world.device)
-        if isinstance(corpus.train, Streamed):
+        if saved is None and isinstance(corpus.train, Streamed):
             self._open()
         tokens = folder / "tokens.safetensors"
         batches = training_batches(
@@ -184,9 +183,14 @@ class Run:
         except KeyboardInterrupt:
             if self.trainer.steps_done == 0:
                 if self.world.first:
-                    (self.folder / "recipe.toml").unlink(missing_ok=True)
+                    for name in ("recipe.toml", "tokens.safetensors"):
+                        (self.folder / name).unlink(missing_ok=True)
                 raise TfmrError(
                     "stopped before the first step, so there is nothing to save: start again"
+                ) from None
+            if not self.trainer.between_steps:
+                raise TfmrError(
+                    f"stopped within a step, which is lost; {self.world.promise()}"
                 ) from None
             self.save()
             raise TfmrError(
@@ -207,6 +211,7 @@ class Run:
 
     def _train(self, on_step: Callable[[Step], None]) -> None:
         """Train up to each mark of the budget, and score there, or where patience ends."""
+        self._catch_up()
         budget = self.recipe.budget
         for mark in sorted(budget.minutes or budget.steps):
             if self._enough() or not self._due(mark):
@@ -223,6 +228,18 @@ class Run:
             row["step"] == self.trainer.steps_done for row in self.scores
         ):
             self.score()
+
+    def _catch_up(self) -> None:
+        """What should have followed the last step, where a stop came between."""
+        done, apart, every = (
+            self.trainer.steps_done,
+            self.recipe.checkpoints.apart,
+            self.recipe.score.every,
+        )
+        if done and apart and done % apart == 0:
+            self._keep()
+        if done and every and done % every == 0 and all(look.step != done for look in self.looks):
+            self.look()
 
     def _due(self, mark: int | float) -> bool:
         """Whether something is left to do until ``mark``, in the unit of the budget.
@@ -298,7 +315,8 @@ class Run:
         """Keep the weights of this step for the mean."""
         model = self.trainer.averaged()
         if self.world.first:
-            self.kept.add(self.trainer.steps_done, self._to_translate(model))
+            with self._writing():
+                self.kept.add(self.trainer.steps_done, self._to_translate(model))
         self.world.wait()
 
     def _to_translate(self, model: Translator) -> Checkpoint:
@@ -317,7 +335,8 @@ class Run:
         self.looks.append(look)
         if best_look(self.looks) == len(self.looks) - 1:
             if self.world.first:
-                checkpoint.save(self.folder / "best.safetensors", self._to_translate(model))
+                with self._writing():
+                    checkpoint.save(self.folder / "best.safetensors", self._to_translate(model))
             self.save()
         return look
 
@@ -350,16 +369,21 @@ class Run:
         tensors, trainer = self.trainer.state()
         model = self.current()
         if self.world.first:
-            try:
-                self._write(
-                    Checkpoint(model.config, self.tokenizer, named_weights(model), tensors), trainer
-                )
-            except (OSError, SafetensorError) as error:
-                raise TfmrError(
-                    f"cannot save in {self.folder}: {error}; the checkpoint before it stays: make "
-                    f"room, then go on with --resume"
-                ) from error
+            saved = Checkpoint(model.config, self.tokenizer, named_weights(model), tensors)
+            with self._writing():
+                self._write(saved, trainer)
         self.world.saved = f"the checkpoint of step {self.trainer.steps_done} in {self.folder}"
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say in a sentence what the disk refuses."""
+        try:
+            yield
+        except OSError as error:
+            raise TfmrError(
+                f"cannot save in {self.folder}: {error}; the checkpoint before it stays: make "
+                f"room, then go on with --resume"
+            ) from error
 
     def _write(self, saved: Checkpoint, trainer: dict[str, Any]) -> None:
         """Write the tables first: a checkpoint must never know more steps than the curve does."""

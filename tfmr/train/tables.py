@@ -7,6 +7,7 @@ slip of the pen is an error now and not a surprise after a night of training.
 import dataclasses
 import difflib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -99,4 +100,6 @@ def _value(value: Any) -> str:
     """A TOML value; texts, numbers, true and false are written as in JSON."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # inf and nan are spelt so in TOML, and otherwise in JSON
     return json.dumps(value, ensure_ascii=False)
