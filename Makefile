@@ -12,21 +12,24 @@ VENV ?= .venv
 CHAPTERS ?=
 
 PY := $(VENV)/bin/python
-INSTALLED := $(VENV)/.installed
+INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
 READY := $(VENV)/.ready
 say = @printf '\n== %s\n'
 
 .PHONY: help
 help: ## list the targets
 	@printf 'make TARGET, where TARGET is one of\n\n'
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@awk -F ':[^#]*## ' '/^[a-z]+:[^#]*## /{printf "  %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@printf '\nVariables: PYTHON=%s (3.11 or newer), VENV=%s, CHAPTERS="book/04-....ipynb ..." for refresh.\n' '$(PYTHON)' '$(VENV)'
 
 $(INSTALLED): requirements.lock
 	$(say) 'environment: $(VENV), with the versions of requirements.lock'
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'make: Python 3.11 or newer is needed; name one with: make PYTHON=/path/to/python3 ...' >&2; exit 1; }
-	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@# An environment of another Python, or a half-made one without pip, is made anew.
+	@version='import sys; print(sys.version_info[:2])'; \
+	  test "$$($(PY) -c "import pip; $$version" 2>/dev/null)" = "$$($(PYTHON) -c "$$version")" || \
+	  $(PYTHON) -m venv --clear $(VENV)
 	$(PY) -m pip install --quiet -r requirements.lock
 	@touch $@
 
@@ -96,6 +99,6 @@ lock: $(READY) ## write requirements.lock anew from the ranges of pyproject.toml
 
 .PHONY: clean
 clean: ## remove everything that these targets made
-	rm -rf .venv .verified site _build build dist *.egg-info book/vendor book/node_modules
+	rm -rf $(VENV) .verified site _build build dist *.egg-info book/vendor book/node_modules
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find tfmr tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

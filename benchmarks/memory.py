@@ -137,7 +137,7 @@ def grow(path: Path, reader: str, batches: int) -> dict[str, Any]:
         "peak": round(peak.stop() - before, 1),
         "seconds_to_open": round(opened[1], 3),
         "seconds_to_plan": round(planned[1], 3),
-        "padding_share": round(planner.padding_share(0), 4),
+        "padding_share": round(planner.padding_share(), 4),
     }
 
 

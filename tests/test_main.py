@@ -213,7 +213,7 @@ def test_a_reader_that_has_enough_and_a_stop(monkeypatch, capsys, model: Path) -
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tfmr.commands.translate.load_translator", stop)
+    monkeypatch.setattr("tfmr.train.checkpoint.load", stop)
     with pytest.raises(SystemExit) as end:
         command(monkeypatch, "translate", "--model", model, "a")
     assert end.value.code == 130

@@ -240,6 +240,8 @@ def test_a_configuration_survives_a_dictionary() -> None:
         ({"activation": "tanh"}, "activation must be one of relu, gelu: got 'tanh'"),
         ({"position": "none"}, "position must be one of sinusoidal, learned, rotary: got 'none'"),
         ({"tie": "all"}, "tie must be one of three-way, target, none: got 'all'"),
+        ({"d_model": 9, "n_heads": 3}, "need an even d_model, .* got d_model=9"),
+        ({"d_model": 12, "n_heads": 4, "position": "rotary"}, "even d_model / n_heads; got d_mod"),
         ({"target_vocab": 40}, "source_vocab=30, target_vocab=40; use a joint vocabulary"),
     ],
 )
@@ -257,6 +259,8 @@ def test_a_choice_out_of_range(unchecked, changed: dict, message: str) -> None:
         ([[4, 30]], [[1]], r"source ids must lie in 0\.\.29: got 4\.\.30; was the text encoded"),
         ([[4]], [[1, -1]], r"target ids must lie in 0\.\.29: got -1\.\.1"),
         ([[4], [0]], [[1], [1]], r"row \[1\] of 2 has none"),
+        ([4, 5], [[1]], r"a batch of source ids is \(batch, length\): got \(2,\); a single"),
+        ([[4]], [1], r"a batch of target ids is \(batch, length\): got \(1,\); a single"),
         ([[4], [5]], [[1]], r"got 2 sources \(2, 1\) and 1 targets \(1, 1\)"),
     ],
 )

@@ -119,4 +119,6 @@ def test_beyond_the_last_position(module: torch.nn.Module) -> None:
 @pytest.mark.parametrize("d", [7, 0])
 def test_an_odd_size(d: int) -> None:
     with pytest.raises(TfmrError, match=f"must be even: got d={d}"):
+        sinusoidal_naive(3, d)
+    with pytest.raises(TfmrError, match=f"must be even: got d={d}"):
         sinusoidal(3, d)

@@ -19,7 +19,6 @@ from tfmr.layers import FeedForward, LayerNorm
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.probe import (
     entropy,
-    gradient_norms,
     record_attention,
     record_norms,
     without_head,
@@ -82,16 +81,6 @@ def test_norms_are_those_of_the_outputs(model: Transformer) -> None:
     assert norms["decoder.blocks.0.residuals.0.norm"] == []
     model.encode(SOURCE)
     assert len(norms["encoder.blocks.1"]) == 1
-
-
-def test_gradient_norms_are_those_of_each_parameter(model: Transformer) -> None:
-    with pytest.raises(TfmrError, match=r"call loss.backward\(\) first"):
-        gradient_norms(model)
-    model(SOURCE, TARGET).square().mean().backward()
-    norms = gradient_norms(model)
-    assert list(norms) == [name for name, _ in model.named_parameters()]
-    wanted = model.decoder.blocks[0].feed_forward.expand.weight.grad.square().sum().sqrt().item()
-    assert norms["decoder.blocks.0.feed_forward.expand.weight"] == pytest.approx(wanted)
 
 
 def test_entropy_is_zero_for_one_key_and_the_logarithm_for_all_alike() -> None:
@@ -192,3 +181,15 @@ def test_a_head_that_is_not_there(attention: MultiHeadAttention, take_away: Any)
             take_away(attention, head),
         ):
             pass
+
+
+def test_a_recording_within_another_leaves_the_outer_one_as_it_was(model: Transformer) -> None:
+    with record_attention(model) as outer:
+        with record_attention(model.encoder) as inner:
+            model(SOURCE, TARGET)
+        model(SOURCE, TARGET)
+    assert [len(calls) for calls in inner.values()] == [1, 1]
+    assert len(outer["encoder.blocks.0.attention"]) == 1
+    assert len(outer["decoder.blocks.0.self_attention"]) == 2
+    model(SOURCE, TARGET)
+    assert len(outer["encoder.blocks.0.attention"]) == 1

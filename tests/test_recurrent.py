@@ -331,7 +331,9 @@ def test_jacobians_agree_with_autograd_through_the_whole_sequence(make):
         (lambda: copy_from_torch(RNN(2, 3), nn.GRU(2, 3)), "same kind and size"),
         (lambda: copy_from_torch(RNN(2, 3), nn.RNN(2, 4)), "same kind and size"),
         (lambda: copy_from_torch(RNN(2, 3), nn.RNN(2, 3, bidirectional=True)), "in one direction"),
-        (lambda: copy_from_torch(RNN(2, 3), nn.RNN(2, 3, bias=False)), "with biases"),
+        (lambda: copy_from_torch(RNN(2, 3), nn.RNN(2, 3, bias=False)), "and biases"),
+        (lambda: copy_from_torch(RNN(2, 3), nn.RNN(2, 3, nonlinearity="relu")), "with tanh"),
+        (lambda: half_a_state(LSTMCell(2, 3)), r"2 part\(s\): got 1"),
         (lambda: copy_from_torch(GRU(2, 3, reset_after=False), nn.GRU(2, 3)), "reset_after=True"),
     ],
 )  # fmt: skip
@@ -339,6 +341,11 @@ def test_a_mistake_says_what_was_expected(wrong, message):
     with pytest.raises(TfmrError, match=message) as caught:
         wrong()
     assert "\n" not in str(caught.value)
+
+
+def half_a_state(cell):
+    check = type(cell).check_state
+    getattr(check, "__wrapped__", check)(cell, (torch.zeros(2, 3),), 2)
 
 
 def test_a_sequence_without_a_batch_axis_is_refused():

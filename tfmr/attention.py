@@ -50,12 +50,17 @@ def padding_mask(ids: Int[Tensor, "batch key"]) -> Bool[Tensor, "batch 1 1 key"]
     The two axes of size one let it broadcast over heads and queries.
 
     Raises:
-        TfmrError: if a sentence is nothing but padding. A query that may read no key has no
-            weights: its softmax would be 0/0.
+        TfmrError: if there is no batch axis, or a sentence is nothing but padding. A query that may
+            read no key has no weights: its softmax would be 0/0.
 
     >>> padding_mask(torch.tensor([[5, 6, 7], [8, 0, 0]])).int().tolist()
     [[[[1, 1, 1]]], [[[1, 0, 0]]]]
     """
+    require(
+        ids.dim() == 2,
+        f"a batch of ids is (batch, length): got {tuple(ids.shape)}; a single sentence becomes "
+        "one by ids.unsqueeze(0)",
+    )
     keep = ids != PAD
     empty = (~keep.any(dim=1)).nonzero().flatten().tolist()
     require(

@@ -74,6 +74,13 @@ class TransformerConfig:
             "d_model must be divisible by n_heads, because each head works in d_model / n_heads "
             f"dimensions: got d_model={self.d_model}, n_heads={self.n_heads}",
         )
+        width = self.d_model // self.n_heads if self.position == "rotary" else self.d_model
+        require(
+            self.position == "learned" or width % 2 == 0,
+            "positions are written into pairs of dimensions: sinusoidal ones need an even d_model, "
+            f"rotary ones an even d_model / n_heads; got d_model={self.d_model}, "
+            f"n_heads={self.n_heads}, position={self.position!r}",
+        )
         require(0 <= self.dropout < 1, f"a dropout probability lies in [0, 1): got {self.dropout}")
         for name, choices in (
             ("norm", get_args(Norm)),

@@ -20,11 +20,7 @@ def frequencies(d: int, base: float = 10000.0) -> Float[Tensor, "pairs"]:
     Raises:
         TfmrError: if ``d`` is not a positive even number.
     """
-    require(
-        d > 0 and d % 2 == 0,
-        "positions are written into pairs of dimensions (a sine and a cosine), so d must be "
-        f"even: got d={d}",
-    )
+    _check_even(d)
     exponents = torch.arange(0, d, 2, dtype=torch.float64) / d
     omega: Tensor = base**-exponents
     return omega
@@ -39,7 +35,11 @@ def sinusoidal_naive(
               PE_{(pos, 2i+1)} = \cos(pos / base^{2i/d_{model}})
 
     Vaswani et al. (2017), section 3.5. :func:`sinusoidal` computes the same at once.
+
+    Raises:
+        TfmrError: if ``d_model`` is not even.
     """
+    _check_even(d_model)
     table = torch.empty(length, d_model)
     for pos in range(length):
         for i in range(d_model // 2):
@@ -59,6 +59,14 @@ def sinusoidal(length: int, d_model: int, base: float = 10000.0) -> Float[Tensor
     """
     angles = torch.outer(torch.arange(length).double(), frequencies(d_model, base))
     return torch.stack([angles.sin(), angles.cos()], dim=-1).reshape(length, d_model).float()
+
+
+def _check_even(d: int) -> None:
+    require(
+        d > 0 and d % 2 == 0,
+        "positions are written into pairs of dimensions (a sine and a cosine), so d must be "
+        f"even: got d={d}",
+    )
 
 
 def _check_end(end: int, max_length: int) -> None:

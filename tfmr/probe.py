@@ -37,13 +37,14 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         bool(attentions), f"there is no multi-head attention in a {type(model).__name__} to record"
     )
     maps: dict[str, list[Tensor]] = {name: [] for name in attentions}
+    before = {name: attention.recorded for name, attention in attentions.items()}
     for name, attention in attentions.items():
         attention.recorded = maps[name]
     try:
         yield maps
     finally:
-        for attention in attentions.values():
-            attention.recorded = None
+        for name, attention in attentions.items():
+            attention.recorded = before[name]
 
 
 @contextmanager
@@ -69,19 +70,6 @@ def record_norms(model: nn.Module, *kinds: type[nn.Module]) -> Iterator[dict[str
     finally:
         for handle in handles:
             handle.remove()
-
-
-def gradient_norms(model: nn.Module) -> dict[str, float]:
-    """The Euclidean norm of each parameter's gradient, by name, after a backward pass.
-
-    Raises:
-        TfmrError: if no parameter has a gradient.
-    """
-    norms = {
-        name: float(p.grad.norm()) for name, p in model.named_parameters() if p.grad is not None
-    }
-    require(bool(norms), "no parameter has a gradient yet: call loss.backward() first")
-    return norms
 
 
 def entropy(weights: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:

@@ -31,6 +31,7 @@ class Cell(nn.Module, Generic[S]):
     """
 
     gates: ClassVar[int]
+    parts: ClassVar[int] = 1  # of a state
 
     def __init__(self, d_in: int, d_hidden: int) -> None:
         super().__init__()
@@ -74,8 +75,13 @@ class Cell(nn.Module, Generic[S]):
         return cast(Tensor, self.from_input(x))
 
     def check_state(self, state: S, batch: int) -> None:
-        """Raise :class:`TfmrError` unless every part of ``state`` is ``(batch, d_hidden)``."""
-        for part in state if isinstance(state, tuple) else (state,):
+        """Raise :class:`TfmrError` unless ``state`` has its parts, each ``(batch, d_hidden)``."""
+        parts = state if isinstance(state, tuple) else (state,)
+        require(
+            len(parts) == self.parts,
+            f"a {type(self).__name__}'s state has {self.parts} part(s): got {len(parts)}",
+        )
+        for part in parts:
             require(
                 tuple(part.shape) == (batch, self.d_hidden),
                 f"the state should be (batch, d_hidden) = {(batch, self.d_hidden)}, got"
@@ -128,6 +134,7 @@ class LSTMCell(Cell[Pair]):
     """
 
     gates = 4
+    parts = 2
 
     def __init__(self, d_in: int, d_hidden: int, forget_bias: float = 1.0) -> None:
         super().__init__(d_in, d_hidden)
@@ -305,29 +312,30 @@ def copy_from_torch(stack: Stack[Any], module: nn.RNNBase) -> None:
     their sum. In the GRU's candidate the reset gate stands between them, so they stay two.
 
     Raises:
-        TfmrError: if ``module`` is of another kind, size or depth, two-way, or without biases.
+        TfmrError: if ``module`` is not of the same kind, size, depth and tanh, one-way with biases.
     """
     kinds = ((RNN, nn.RNN), (LSTM, nn.LSTM), (GRU, nn.GRU))
     weights = dict(module.named_parameters())
     same = any(isinstance(stack, own) and isinstance(module, torchs) for own, torchs in kinds)
     first = cast(Cell[Any], stack.cells[0])
+    tanh = getattr(module, "nonlinearity", "tanh") == "tanh"
     ours = (first.d_in, first.d_hidden, len(stack.cells))
     theirs = (module.input_size, module.hidden_size, module.num_layers)
     require(
-        same and ours == theirs and len(weights) == 4 * len(stack.cells),
+        same and tanh and ours == theirs and len(weights) == 4 * len(stack.cells),
         f"cannot copy torch's {module} into {type(stack).__name__} with (d_in, d_hidden, layers) ="
-        f" {ours}: build both of the same kind and size, with biases and in one direction",
+        f" {ours}: build both of the same kind and size, with tanh and biases and in one direction",
     )
     with torch.no_grad():
         for layer, cell in enumerate(cast(Iterable[Cell[Any]], stack.cells)):
-            cell.from_input.weight.copy_(weights[f"weight_ih_l{layer}"])
-            cell.from_hidden.weight.copy_(weights[f"weight_hh_l{layer}"])
             second = weights[f"bias_hh_l{layer}"].clone()
             if isinstance(cell, GRUCell):
                 if cell.candidate_bias is None:
                     raise TfmrError("torch.nn.GRU resets after the product: use reset_after=True")
                 cell.candidate_bias.copy_(second[2 * cell.d_hidden :])
                 second[2 * cell.d_hidden :] = 0
+            cell.from_input.weight.copy_(weights[f"weight_ih_l{layer}"])
+            cell.from_hidden.weight.copy_(weights[f"weight_hh_l{layer}"])
             cell.from_input.bias.copy_(weights[f"bias_ih_l{layer}"] + second)
 
 
@@ -355,8 +363,7 @@ def truncated_bptt(
     is that of one chunk, and no error is sent back beyond the beginning of its own chunk.
 
     Call ``backward`` on each loss as it comes. An optimiser step between two losses is fine: the
-    next chunk is read with the new weights, from a state that the old ones left behind. With one
-    chunk it is plain backpropagation through time.
+    next chunk is read with the new weights. With one chunk it is backpropagation through time.
     """
     for inputs, targets in chunks:
         outputs, states = stack(inputs, states)
@@ -369,20 +376,19 @@ def state_jacobians(
 ) -> Float[Tensor, "length d_state d_state"]:
     """How each state depends on the one before the first step: entry ``t`` is ``∂s_t/∂s_0``.
 
-    By the chain rule it is the product ``J_t ⋯ J_1`` of the steps' own Jacobians; row i, column j
-    is ``∂s_t[i]/∂s_0[j]``. The state ``s`` is ``h``, and for an LSTM ``h`` and ``c`` side by side:
-    ``d_state`` is then twice ``d_hidden``. ``state`` is of batch 1; ``None`` starts from zeros.
+    It is the product ``J_t ⋯ J_1`` of the steps' own Jacobians; row i, column j is
+    ``∂s_t[i]/∂s_0[j]``. The state ``s`` of an LSTM is ``h`` and ``c`` side by side, so ``d_state``
+    is twice ``d_hidden``. ``state`` is of batch 1; ``None`` starts from zeros.
     """
     start = cell.start(1) if state is None else state
     cell.check_state(start, 1)
-    parts = len(start) if isinstance(start, tuple) else 1
     flat = torch.cat(start, dim=1)[0] if isinstance(start, tuple) else start[0]
     product = torch.eye(flat.numel(), dtype=flat.dtype, device=flat.device)
     found = []
 
     def advance(before: Tensor, projected: Tensor) -> tuple[Tensor, Tensor]:
-        pieces = tuple(before[None].chunk(parts, dim=1))
-        after = cell.step(projected[None], cast(S, pieces if parts == 2 else pieces[0]))
+        pieces = tuple(before[None].chunk(cell.parts, dim=1))
+        after = cell.step(projected[None], cast(S, pieces if cell.parts == 2 else pieces[0]))
         joined = torch.cat(after, dim=1)[0] if isinstance(after, tuple) else after[0]
         return joined, joined
 

@@ -120,12 +120,23 @@ class Translator(nn.Module):
 
 
 def check_pairs(source: Int[Tensor, "..."], target: Int[Tensor, "..."]) -> None:
-    """Raise :class:`TfmrError` unless there is a target for each source."""
+    """Raise :class:`TfmrError` unless both are batches, with a target for each source."""
+    for side, ids in (("source", source), ("target", target)):
+        check_batch(ids, side)
     if len(source) != len(target):
         raise TfmrError(
             f"a batch pairs each source with its target: got {len(source)} sources "
             f"{tuple(source.shape)} and {len(target)} targets {tuple(target.shape)}"
         )
+
+
+def check_batch(ids: Int[Tensor, "..."], side: str) -> None:
+    """Raise :class:`TfmrError` unless ``ids`` are ``(batch, length)``; ``side`` names them."""
+    require(
+        ids.dim() == 2,
+        f"a batch of {side} ids is (batch, length): got {tuple(ids.shape)}; a single sentence "
+        "becomes one by ids.unsqueeze(0)",
+    )
 
 
 def look_up(
@@ -141,7 +152,8 @@ def look_up(
         longest: the most positions that the model has.
 
     Raises:
-        TfmrError: if ``end`` is greater than ``longest`` or an id has no row.
+        TfmrError: if ``end`` is greater than ``longest`` or an id has no row. (A GPU finds the
+            latter itself, and says so in its own words: to ask first would mean to wait for it.)
     """
     require(
         end <= longest,

@@ -47,7 +47,7 @@ def find() -> str | None:
 
 
 def install() -> None:
-    """Install Debian's or Ubuntu's Chromium; needs root and apt-get."""
+    """Install Debian's Chromium, which Ubuntu has as a snap only; needs root and apt-get."""
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (
         ["update", "-q"],

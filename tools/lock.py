@@ -19,7 +19,7 @@ from tools.notebooks import write
 
 LOCK = ROOT / "requirements.lock"
 HEADER = """\
-# The exact versions the book was run and tested with: for the package and its extras book and test.
+# The exact versions that the book was run and tested with: dependencies, extras book and test.
 # Written by `make lock` from the ranges in pyproject.toml; do not edit by hand.
 """
 MACHINE = re.compile(r"^(nvidia-|cuda-|triton$|pytorch-triton|appnope$|pywin32)")

@@ -22,7 +22,7 @@ from ipykernel.kernelspec import RESOURCES, get_kernel_dict
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from traitlets import default
 
@@ -305,7 +305,7 @@ def refresh(path: Path) -> list[str]:
     """Run the chapter ``path`` and store it in normal form; store nothing if there is a problem."""
     try:
         notebook = run(read(path), path.parent)
-    except CellExecutionError as error:
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         return [COLOUR.sub("", str(error))]
     found = problems(notebook)
     if not found:
@@ -337,6 +337,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     chosen = parser.parse_args(arguments)
     paths = [path.resolve() for path in chosen.paths] or chapters()
+    for path in paths:
+        if not path.is_file():
+            parser.error(f"{shown(path)} is no notebook: name one of book/*.ipynb")
     action = {"refresh": refresh, "check": check, "normalise": normalise}[chosen.command]
     failed = 0
     for path in paths:

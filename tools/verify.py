@@ -21,7 +21,7 @@ from tools.notebooks import CELL_SECONDS, chapters, check, kernel_environment, s
 CHAPTER_SECONDS = 90.0
 WORKERS = 2
 STAMPS = ROOT / ".verified"
-DATA_SUFFIXES = frozenset({".csv", ".json", ".tsv", ".txt"})
+DATA_SUFFIXES = frozenset({".csv", ".json", ".safetensors", ".tsv", ".txt"})
 NOT_DATA = frozenset({"_assets", "_ext", "_templates", "locale", "node_modules", "vendor"})
 NOT_PACKAGE = frozenset({"__pycache__", ".ipynb_checkpoints"})
 

@@ -69,7 +69,7 @@ def measure(
     tokenizer = Tokenizer.train_bpe([text for pair in corpus.train for text in pair], VOCAB)
     valid = batches(tokenizer, corpus.valid)
     parts = [batches(tokenizer, pairs[: len(pairs) // share]) for share in shares]
-    longest = max(part.count(0) for part in parts)
+    longest = max(part.count() for part in parts)
     require(
         longest <= steps,
         f"an epoch of the whole corpus has {longest} steps: train for as many at least, not for "
@@ -86,8 +86,8 @@ def measure(
             {
                 "what": "point",
                 "size": len(part.pairs),
-                "steps_per_epoch": part.count(0),
-                "seconds": round(curve[part.count(0) - 1].seconds, 3),
+                "steps_per_epoch": part.count(),
+                "seconds": round(curve[part.count() - 1].seconds, 3),
                 "train_loss": round(mean_loss(averaged, parts[0]), 4),
                 "valid_loss": round(mean_loss(averaged, valid), 4),
                 "valid_bleu": bleu(outputs, [target for _, target in corpus.valid]).score,

@@ -6,13 +6,12 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
+import tfmr
+
 PAGE = "book/api"
 MARK = "<!-- modules -->"
-ORDER = (
-    *("errors", "ids", "translator", "recurrent", "attention", "additive", "window", "position"),
-    *("layers", "encoder", "decoder", "step", "model", "seq2seq", "data", "decode", "train"),
-    *("probe", "family", "figures", "widgets", "exercises"),
-)
+ORDER = tuple(re.findall(r"\w+", (tfmr.__doc__ or "").partition("::")[2].partition("Axis")[0]))
+"""As the package itself says it."""
 DEFINITION = re.compile(r"^(class|def) ", re.MULTILINE)
 SECTION = """## {module}
 

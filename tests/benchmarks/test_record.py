@@ -91,7 +91,12 @@ def test_every_recorded_result_can_be_measured_again() -> None:
         assert about["hardware"]["processor"], name
         assert about["hardware"]["threads"] >= 1, name
         assert about["versions"]["torch"], name
-        if found["kind"] in ("speed", "scores", "line"):  # the others leave nothing to chance
+        if found["kind"] in (
+            "speed",
+            "scores",
+            "line",
+            "multi30k",
+        ):  # the others leave nothing to chance
             said = {*found["settings"], *(key for row in found["rows"] for key in row)}
             assert said & {"seed", "seeds"}, name
 

@@ -130,7 +130,7 @@ def test_what_is_passed_over_is_not_made():
             return super().__getitem__(row)
 
     batches = Batches(Watched(some_pairs()), 200, seed=1, max_length=99)
-    last = batches.count(0) - 1
+    last = batches.count() - 1
     asked.clear()
     (batch,) = batches.epoch(0, start=last)
     assert len(batch.source) <= len(asked) < 50
@@ -183,7 +183,7 @@ def test_little_is_padding():
     batches = Batches(pairs, 400, seed=1, max_length=99)
     in_order = [collate(pairs[at : at + 20]).padding_share for at in range(0, 2000, 20)]
     assert sum(in_order) / len(in_order) > 0.3
-    assert batches.padding_share(0) < 0.06
+    assert batches.padding_share() < 0.06
 
 
 def test_padding_share_and_count_are_those_of_the_batches():
@@ -191,8 +191,8 @@ def test_padding_share_and_count_are_those_of_the_batches():
     made = list(batches.epoch(3))
     size = [batch.source.numel() + batch.target_out.numel() for batch in made]
     padding = [batch.padding_share * n for batch, n in zip(made, size, strict=True)]
-    assert batches.padding_share(3) == pytest.approx(sum(padding) / sum(size))
-    assert batches.count(3) == len(made)
+    assert batches.padding_share() == pytest.approx(sum(padding) / sum(size))
+    assert batches.count() == len(made)
 
 
 def test_too_long_pairs_are_dropped_and_counted():
@@ -216,7 +216,7 @@ def test_what_fits_no_batch_is_refused():
     refused(lambda: Batches(long, 19, 0, 99), "19 tokens", "20", "max_length")
     refused(lambda: Batches(long, 100, 0, 10), "at most 10 tokens", "none of 1", "max_length")
     refused(lambda: Batches([], 100, 0, 10), "none of 0")
-    assert Batches(long, 20, 0, 99).count(0) == 1
+    assert Batches(long, 20, 0, 99).count() == 1
 
 
 def test_an_empty_sentence_is_refused():

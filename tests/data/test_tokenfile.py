@@ -80,7 +80,7 @@ def test_the_same_pairs_give_the_same_batches(tmp_path_factory, pairs, k):
         assert torch.equal(ours.target_in, theirs.target_in)
         assert torch.equal(ours.target_out, theirs.target_out)
     assert mapped.dropped == listed.dropped
-    assert mapped.padding_share(k) == listed.padding_share(k)
+    assert mapped.padding_share() == listed.padding_share()
 
 
 def test_texts_become_the_ids_of_the_tokenizer(tmp_path, monkeypatch):

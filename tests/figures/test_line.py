@@ -3,7 +3,7 @@
 import pytest
 
 from tfmr.errors import TfmrError
-from tfmr.figures.line import by_length, progress
+from tfmr.figures.line import by_length
 from tfmr.figures.style import CYCLE, Figure
 
 SYSTEMS = {"RNN": [[20.0, 10, 4], [22, 12, 6]], "Transformer": [[40.0, 38, 36], [41, 38, 37]]}
@@ -24,17 +24,6 @@ def test_scores_stand_over_their_class_of_length() -> None:
     assert len(figure._repr_png_()[0]) < 60_000
 
 
-def test_progress_has_each_systems_own_minutes() -> None:
-    figure = progress({"a": ([1, 2], [[3, 5]]), "b": ([2, 4, 8], [[1, 2, 3], [1, 4, 5]])}, "loss")
-    (axes,) = figure.axes
-    assert [list(line.get_xdata()) for line in axes.lines] == [[1, 2], [2, 4, 8]]
-    assert list(axes.lines[1].get_ydata()) == [1, 3, 4]
-    assert band(figure, 1) == {(2, 1), (4, 2), (8, 3), (4, 4), (8, 5)}
-    assert axes.get_ylabel() == "loss"
-    assert "a from 3.0 at 1 to 5.0 at 2; b from 1.0 at 2 to 4.0 at 8" in figure.alt
-    assert len(figure._repr_png_()[0]) < 60_000
-
-
 def test_more_systems_than_colours_are_all_drawn() -> None:
     systems = {str(index): [[1.0, index]] for index in range(len(CYCLE) + 2)}
     (axes,) = by_length(["short", "long"], systems).axes
@@ -47,5 +36,3 @@ def test_every_seed_needs_every_value() -> None:
         TfmrError, match=r"every seed of 'odd' needs .* 2 classes of length: got \[1, 2"
     ):
         by_length(["short", "long"], {"odd": [[1.0, 2.0], [3.0]]})
-    with pytest.raises(TfmrError, match=r"'odd' needs a value for each of the 2 times: got \[3\]"):
-        progress({"odd": ([1, 2], [[1.0, 2.0, 3.0]])})

@@ -5,12 +5,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
 import yaml
 
 import tfmr
+from benchmarks.record import read
+from tests.house.test_layout import ORDER
 from tools.notebooks import chapters
 
 ROOT = Path(tfmr.__file__).parent.parent
@@ -103,18 +106,29 @@ def test_the_continuous_run_is_the_readmes_test_command() -> None:
     assert re.search(r"^make test\b", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
 
 
-def test_the_readme_quotes_the_recorded_run() -> None:
-    folder = ROOT / "benchmarks" / "multi30k-de-en"
-    record = json.loads((folder / "scores.json").read_text("utf-8"))
+def test_the_readme_quotes_the_recorded_runs() -> None:
+    record = read(ROOT / "benchmarks" / "multi30k.json")
+    german = [row for row in record["rows"] if row["direction"] == "de-en"]
     told = " ".join(README.split())
-    assert f"{record['parameters'] / 1e6:.2f} million weights" in told
-    for row in record["scores"]:
-        assert f"{row['test_bleu']:.1f} BLEU after {row['minutes']:g}" in told
-        assert row["signature"] in told
-    minutes = " ".join(f"{row['minutes']:g}" for row in record["scores"])
-    assert (
-        f"--corpus {record['corpus']} --direction {record['direction']} --minutes {minutes}" in told
-    )
+    assert f"{german[0]['parameters'] / 1e6:.2f} million weights" in told
+    assert german[0]["signature"] in told
+    seeds = {1: "one seed", 2: "the mean of two seeds", 3: "the mean of three seeds"}
+    assert seeds[record["settings"]["seeds"]["de-en"]] in told
+    for minutes in record["settings"]["minutes"]:
+        scores = [row["test_bleu_beam4"] for row in german if row["minutes"] == minutes]
+        assert f"{mean(scores):.1f} after {minutes:g}" in told
+    marks = " ".join(f"{minutes:g}" for minutes in record["settings"]["minutes"])
+    assert f"--corpus multi30k --direction de-en --minutes {marks}" in told
+
+
+def test_the_run_that_the_book_reads_is_the_first_of_them() -> None:
+    rows = read(ROOT / "benchmarks" / "multi30k.json")["rows"]
+    run = json.loads((ROOT / "benchmarks" / "multi30k-de-en" / "scores.json").read_text("utf-8"))
+    about = {"recipe": "multi30k", "direction": "de-en", "seed": 0}
+    same = [row for row in rows if about.items() <= row.items()]
+    about |= {"parameters": run["parameters"], "commit": run["commit"]}
+    about |= {"threads": run["hardware"]["threads"]}
+    assert [about | row for row in run["scores"]] == same
 
 
 def test_the_readmes_map_names_every_chapter_and_every_module() -> None:
@@ -122,6 +136,7 @@ def test_the_readmes_map_names_every_chapter_and_every_module() -> None:
     assert linked == [path.relative_to(ROOT).as_posix() for path in chapters()]
     modules = set(re.findall(r"\]\((tfmr/[\w./]+)\)", README))
     assert all((ROOT / module).exists() for module in modules)
+    assert {Path(module).stem for module in modules} >= set(ORDER)
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])

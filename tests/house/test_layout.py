@@ -55,6 +55,11 @@ def test_a_module_imports_only_from_those_below_it(path: Path) -> None:
     assert not above, f"tfmr/{own} imports from above: {sorted(above)}"
 
 
+def test_the_package_tells_its_order() -> None:
+    told = (tfmr.__doc__ or "").split("::")[1].split("Axis names")[0]
+    assert tuple(told.replace("→", " ").split()) == ORDER
+
+
 def test_an_arrow_that_points_up_is_seen(tmp_path: Path) -> None:
     module = tmp_path / "layers.py"
     module.write_text(

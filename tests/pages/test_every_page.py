@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.pages.conftest import SITE, Visit, page_names
+from tools.notebooks import chapters
 
 PAGES = page_names()
 BOOK_PAGES = [name for name in PAGES if "/" not in name]
@@ -91,7 +92,7 @@ def test_the_site_was_built() -> None:
     assert {"index.html", "notation.html", "glossary.html", "api.html"} <= set(PAGES), (
         "build the site first: make book"
     )
-    for chapter in (SITE / "_sources" / "book").glob("*.ipynb"):
+    for chapter in chapters():
         assert f"{chapter.stem}.html" in PAGES
 
 

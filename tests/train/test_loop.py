@@ -145,7 +145,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not() -> None:
 
 def test_every_epoch_shows_every_pair_once() -> None:
     learning, seen = trainer(), []
-    per_epoch = learning.batches.count(0)
+    per_epoch = learning.batches.count()
     for (batch,), epoch, done in islice(learning.upcoming(), per_epoch):
         seen.append(batch.source.shape[0])
         assert (epoch, done) == (0, len(seen))
@@ -183,7 +183,7 @@ def test_batches_learnt_from_in_turn_are_one_step_on_all_of_them() -> None:
 def test_the_processes_share_all_batches_of_every_epoch(accumulate: int, size: int) -> None:
     """Together, from any point on, they see what one process sees alone, each batch once."""
     alone = trainer()
-    n, start = alone.batches.count(0), 2
+    n, start = alone.batches.count(), 2
     steps = 7
     wanted = [batch for k in range(40) for batch in alone.batches.epoch(k)]
     worlds = [trainer(accumulate=accumulate) for _ in range(size)]

@@ -138,16 +138,16 @@ class Batches:
         rows = self._rows.copy()
         for begin, end in pairwise([*self._ties, len(rows)]):
             chance.shuffle(rows[begin:end])
-        for number in chance.permutation(self.count(k))[start::stride]:
+        for number in chance.permutation(self.count())[start::stride]:
             begin, end = self._cuts[number : number + 2]
             yield collate([self.pairs[row] for row in rows[begin:end].tolist()])
 
-    def count(self, k: int) -> int:
-        """The number of batches in epoch ``k``: lengths decide it, so every epoch has as many."""
+    def count(self) -> int:
+        """The number of batches in an epoch: lengths decide it, so every epoch has as many."""
         return len(self._cuts) - 1
 
-    def padding_share(self, k: int) -> float:
-        """The share of all positions in epoch ``k`` that are padding, the same in every epoch."""
+    def padding_share(self) -> float:
+        """The share of all positions in an epoch that are padding, the same in every epoch."""
         return self._padding_share
 
     def _cut(self, longest: Integer[np.ndarray, " pairs"]) -> Integer[np.ndarray, " cuts"]:

@@ -64,8 +64,9 @@ def divide(
     n_test = max(1, round(test * len(ranked)))
     validating = set(ranked[:n_valid])
     testing = set(ranked[n_valid : n_valid + n_test])
+    held_out = validating | testing
     return (
-        [pair for pair in pairs if key(pair) not in validating | testing],
+        [pair for pair in pairs if key(pair) not in held_out],
         [pair for pair in pairs if key(pair) in validating],
         [pair for pair in pairs if key(pair) in testing],
     )

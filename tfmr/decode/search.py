@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tfmr.errors import require
 from tfmr.ids import BOS, EOS, PAD
-from tfmr.translator import Translator
+from tfmr.translator import Translator, check_batch
 
 EXTRA_LENGTH = 50
 """A translation may be this much longer than its source. Vaswani et al. (2017), section 6.1."""
@@ -112,6 +112,7 @@ def say(
             unknown.
     """
     check_ready(model)
+    check_batch(source, "source")
     limits = longest_outputs(model, source)
     state = model.start(source, max(limits))
     said: list[list[int]] = [[] for _ in limits]

@@ -23,7 +23,7 @@ class Growth(NamedTuple):
 
 
 def _grow(axes: Axes, curves: Mapping[str, Growth], unit: int | float) -> None:
-    """Draw ``curves`` in units of ``unit`` on logarithmic axes, each with its power law, dashed."""
+    """Draw ``curves`` in units of ``unit`` on logarithmic axes, each with its power law."""
     for (name, growth), colour in zip(curves.items(), cycle(CYCLE), strict=False):
         values = [value / unit for value in growth.values]
         axes.loglog(

@@ -1,6 +1,7 @@
 """Pictures of what surrounds attention: activations, norms, residual paths, and what depth does."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ def by_depth(curves: Mapping[str, Sequence[float]], quantity: str, depth: str = 
     """A size at every depth of a stack, on a logarithmic axis, one curve for each kind of stack."""
     made, (axes,) = figure(height=2.8)
     axes.axhline(1, color=GRID, lw=1)
-    for (label, values), colour in zip(curves.items(), COLOURS, strict=False):
+    for (label, values), colour in zip(curves.items(), cycle(COLOURS), strict=False):
         axes.semilogy(range(len(values)), values, label=label, color=colour)
     axes.set(xlabel=depth, ylabel=quantity)
     axes.margins(x=0)
@@ -114,7 +115,7 @@ def losses(curves: Mapping[str, Sequence[float]], guessing: float, alt: str) -> 
     """
     made, (axes,) = figure(height=2.7)
     axes.axhline(guessing, color=MUTED, lw=1.2, ls="--", label="guessing")
-    for (label, values), colour in zip(curves.items(), COLOURS, strict=False):
+    for (label, values), colour in zip(curves.items(), cycle(COLOURS), strict=False):
         axes.plot(values, label=label, color=colour, lw=1.5)
     axes.set(xlabel="step", ylabel="loss", ylim=(0, None))
     axes.margins(x=0)

@@ -80,29 +80,3 @@ def by_length(lengths: Sequence[str], systems: Mapping[str, Seeds], unit: str = 
         f"{', '.join(lengths)}: {'; '.join(told)}."
     )
     return fig
-
-
-@styled
-def progress(systems: Mapping[str, tuple[Numbers, Seeds]], unit: str = "BLEU") -> Figure:
-    """A score against the minutes of training, a line per system; the band spans its seeds.
-
-    Args:
-        systems: by name, the minutes, and the scores at them from each seed.
-        unit: of the scores.
-
-    Raises:
-        TfmrError: if a seed has not one score for each time.
-    """
-    for name, (minutes, seeds) in systems.items():
-        _check({name: seeds}, len(minutes), "times")
-    fig, axes = _lines(systems, unit)
-    axes.set_xlabel("minutes of training")
-    axes.set_xlim(left=0)
-    told = []
-    for name, (minutes, seeds) in systems.items():
-        middle = _band(seeds)[0]
-        told.append(
-            f"{name} from {middle[0]:.1f} at {minutes[0]:g} to {middle[-1]:.1f} at {minutes[-1]:g}"
-        )
-    fig.alt = f"{unit} against minutes of training, mean of the seeds: {'; '.join(told)}."
-    return fig

@@ -1,6 +1,7 @@
 """Pictures of chapter 3: what a recurrent translator keeps of its source, and how far that goes."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 from matplotlib.axes import Axes
 
@@ -74,7 +75,9 @@ def right_by_length(shares: Mapping[str, Mapping[int, float]], what: str, alt: s
     differs a little from machine to machine: it should say only what holds on all of them.
     """
     made, (axes,) = figure(height=2.7)
-    for (name, share), colour, marker in zip(shares.items(), CYCLE, "osD^v*", strict=False):
+    for (name, share), colour, marker in zip(
+        shares.items(), cycle(CYCLE), cycle("osD^v*"), strict=False
+    ):
         axes.plot(
             list(share), list(share.values()), marker=marker, markersize=5, color=colour,
             label=name, clip_on=False,

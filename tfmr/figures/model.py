@@ -1,6 +1,7 @@
 """Figures of chapter 10: the whole model with its shapes, and where its weights are."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 from matplotlib.patches import FancyBboxPatch
 
@@ -71,7 +72,7 @@ def parameter_shares(models: Mapping[str, Mapping[str, int]]) -> Figure:
     parts = list(next(iter(models.values())))
     for row, counts in enumerate(models.values()):
         left = 0.0
-        for part, colour in zip(parts, CYCLE, strict=False):
+        for part, colour in zip(parts, cycle(CYCLE), strict=False):
             width = counts[part] / 1e6
             axes.barh(
                 row, width, left=left, color=colour, height=0.55, label=part if row == 0 else None

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -109,19 +110,19 @@ def shift_as_turn(frequencies: Sequence[float], starts: Sequence[int], k: int) -
 
 @styled
 def product_by_distance(products: Mapping[int, Sequence[float]], reach: int) -> Figure:
-    """Scalar products of a row with its neighbours, for several rows, against the distance."""
+    """Dot products of a row with its neighbours, for several rows, against the distance."""
     made, (axes,) = figure(height=2.7)
     axes.axhline(0, color=GRID, lw=1)
     marks = ((BLUE, "-", 4.5), (ORANGE, "--", 2.6), (GREEN, ":", 1.8))
-    for (pos, values), (colour, dashes, width) in zip(products.items(), marks, strict=False):
+    for (pos, values), (colour, dashes, width) in zip(products.items(), cycle(marks), strict=False):
         axes.plot(range(-reach, reach + 1), values, dashes, color=colour, lw=width, label=str(pos))
-    axes.set(xlabel="distance", ylabel="scalar product", ylim=(0, None))
+    axes.set(xlabel="distance", ylabel="dot product", ylim=(0, None))
     made.legend(title="position", loc="outside right center")
     axes.margins(x=0)
     curves = list(products.values())
     apart = max(abs(a - b) for curve in curves for a, b in zip(curve, curves[0], strict=True))
     made.alt = (
-        f"Scalar products of positions {', '.join(map(str, products))} with their neighbours at up"
+        f"Dot products of positions {', '.join(map(str, products))} with their neighbours at up"
         f" to {reach} places on either side: one curve, the same for each to within"
         f" {math.ceil(apart * 100) / 100:.2f}, symmetric, highest at distance 0 with"
         f" {curves[0][reach]:.0f}, {curves[0][-1]:.0f} at distance {reach}."
@@ -159,7 +160,9 @@ def accuracy_by_position(
     made, (axes,) = figure(height=2.7)
     axes.axvspan(first, trained - 0.5, color=GRID, alpha=0.5, lw=0)
     axes.axhline(chance, color=MUTED, lw=1.2, ls="--", label="guessing")
-    for (label, values), colour in zip(curves.items(), (GREEN, BLUE, ORANGE, PURPLE), strict=False):
+    for (label, values), colour in zip(
+        curves.items(), cycle((GREEN, BLUE, ORANGE, PURPLE)), strict=False
+    ):
         places = range(first, first + len(values))
         axes.plot(places, values, "o-", ms=4, lw=1.4, label=label, color=colour, clip_on=False)
     axes.set(xlabel="position", ylabel="share of right answers", ylim=(0, 1.02))

@@ -1,6 +1,7 @@
 """Pictures of recurrence: a network unrolled in time, cells with gates, and what distance does."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 from tfmr.figures.diagram import box, line, operation, sheet
 from tfmr.figures.style import (
@@ -71,7 +72,9 @@ def memory_by_distance(
     depends on the machine: it should say only what holds on all of them.
     """
     made, (axes,) = figure(height=2.7)
-    for (label, share), colour in zip(shares.items(), (ORANGE, BLUE, GREEN, PURPLE), strict=False):
+    for (label, share), colour in zip(
+        shares.items(), cycle((ORANGE, BLUE, GREEN, PURPLE)), strict=False
+    ):
         axes.plot(list(share), list(share.values()), "o-", label=label, color=colour, clip_on=False)
     axes.axhline(chance, color=MUTED, lw=1.2, ls="--", label="guessing")
     axes.set(xlabel="distance in steps", ylabel="share of right answers", ylim=(0, 1.02))

@@ -255,8 +255,8 @@ class Trainer:
         while True:
             batches = list(islice(own, self.config.accumulate))
             done += self.config.accumulate * self.world.size
-            while done > self.batches.count(epoch):
-                done -= self.batches.count(epoch)
+            while done > self.batches.count():
+                done -= self.batches.count()
                 epoch += 1
             yield batches, epoch, done
 
@@ -266,7 +266,7 @@ class Trainer:
         while True:
             first = start + (self.world.rank - before) % self.world.size
             yield from self.batches.epoch(epoch, first, self.world.size)
-            before += self.batches.count(epoch) - start
+            before += self.batches.count() - start
             epoch, start = epoch + 1, 0
 
     def run(

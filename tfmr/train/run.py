@@ -183,20 +183,14 @@ class Run:
         except KeyboardInterrupt:
             if self.trainer.steps_done == 0:
                 if self.world.first:
-                    for name in ("recipe.toml", "tokens.safetensors"):
-                        (self.folder / name).unlink(missing_ok=True)
-                raise TfmrError(
-                    "stopped before the first step, so there is nothing to save: start again"
-                ) from None
+                    (self.folder / "recipe.toml").unlink(missing_ok=True)
+                    (self.folder / "tokens.safetensors").unlink(missing_ok=True)
+                raise TfmrError("stopped before any step, nothing to save: start again") from None
             if not self.trainer.between_steps:
-                raise TfmrError(
-                    f"stopped within a step, which is lost; {self.world.promise()}"
-                ) from None
+                raise TfmrError(f"stopped within a step; {self.world.promise()}") from None
             self.save()
-            raise TfmrError(
-                f"stopped at step {self.trainer.steps_done}, all of it saved in {self.folder}: go "
-                "on with --resume"
-            ) from None
+            where = f"all of it saved in {self.folder}: go on with --resume"
+            raise TfmrError(f"stopped at step {self.trainer.steps_done}, {where}") from None
         return self.scores
 
     def _open(self) -> None:
@@ -231,11 +225,8 @@ class Run:
 
     def _catch_up(self) -> None:
         """What should have followed the last step, where a stop came between."""
-        done, apart, every = (
-            self.trainer.steps_done,
-            self.recipe.checkpoints.apart,
-            self.recipe.score.every,
-        )
+        done = self.trainer.steps_done
+        apart, every = self.recipe.checkpoints.apart, self.recipe.score.every
         if done and apart and done % apart == 0:
             self._keep()
         if done and every and done % every == 0 and all(look.step != done for look in self.looks):
