@@ -16,7 +16,7 @@ from tfmr.commands.data import Data
 from tfmr.data.corpus import Corpus
 from tfmr.errors import require
 from tfmr.train.files import write_whole
-from tfmr.train.parallel import World
+from tfmr.train.parallel import World, end
 from tfmr.train.recipes import Recipe, find_recipe, read_recipe
 from tfmr.train.run import Run
 
@@ -73,6 +73,8 @@ class Train:
                 used = folder / "recipe.toml"
                 recipe = read_recipe(used) if self.resume and used.is_file() else find_recipe(usual)
             self._run(folder, corpus, self._change(recipe), world)
+        if world.size > 1:
+            end()
 
     def _choose_device(self, world: World) -> None:
         """Compute where the options say."""
