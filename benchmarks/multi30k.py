@@ -8,7 +8,7 @@ so the record can be interrupted, and lengthened by a seed or a direction.
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ class Multi30k:
     """Training time at which a run is scored."""
     patient: tuple[str, ...] = ("de-en",)
     """Directions that are also trained, with one seed, until it gets no better."""
+    keep: bool = False
+    """Keep what the record has of runs whose folders are gone, and do not repeat them."""
     runs: Path = Path("runs/multi30k")
     """The folders of the runs."""
     out: Path = record.FOLDER / "multi30k.json"
@@ -47,9 +49,10 @@ class Multi30k:
     def __call__(self) -> None:
         """Train what is missing, and record all."""
         about = record.facts()
+        known = record.read(self.out)["rows"] if self.keep else []
         rows: list[dict[str, Any]] = []
         for run in tqdm(list(self.planned()), unit=" runs"):
-            rows += run.rows()
+            rows += run.rows(known)
         settings = {
             "corpus": "multi30k",
             "seeds": self.seeds,
@@ -93,8 +96,13 @@ class Planned:
             words += ["--minutes", *(f"{mark:g}" for mark in self.minutes)]
         return words + ["--resume"] * (self.folder / "recipe.toml").exists()
 
-    def rows(self) -> list[dict[str, Any]]:
-        """A row for each time at which it was scored; trains it first unless that is done."""
+    def rows(self, known: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+        """A row for each time at which it was scored; trains it first unless that is done.
+
+        A run that has no folder takes its rows from ``known`` if they are there.
+        """
+        if not self.folder.exists() and (kept := self.among(known)):
+            return kept
         if not self.scores():
             done = subprocess.run([sys.executable, "-m", *self.command()], check=False)
             require(
@@ -120,6 +128,11 @@ class Planned:
             ran["until"] = "out of time" if ended >= longest else "until no better"
         return [ran | row for row in self.scores()]
 
+    def among(self, known: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Its rows of a record; none unless all its times are there."""
+        name = {"recipe": self.recipe, "direction": self.direction, "seed": self.seed}
+        return self.asked([row for row in known if name.items() <= row.items()])
+
     def facts(self) -> dict[str, Any]:
         """What the run says of itself; nothing before it has begun."""
         path = self.folder / "scores.json"
@@ -127,10 +140,13 @@ class Planned:
 
     def scores(self) -> list[dict[str, Any]]:
         """The scores of the times that were asked for; none unless all are there."""
-        found = self.facts()["scores"]
+        return self.asked(self.facts()["scores"])
+
+    def asked(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those of ``rows`` that are of the times asked for; none unless all are there."""
         if self.minutes:
-            found = [row for row in found if row["minutes"] in self.minutes]
-        return found if len(found) >= max(1, len(self.minutes)) else []
+            rows = [row for row in rows if row["minutes"] in self.minutes]
+        return rows if len(rows) >= max(1, len(self.minutes)) else []
 
 
 if __name__ == "__main__":

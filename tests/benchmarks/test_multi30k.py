@@ -1,6 +1,7 @@
 """Runs are planned first seed first, trained by the command line, and never repeated."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,10 +46,12 @@ class Shell:
         return subprocess.CompletedProcess(words, int(self.fails))
 
 
-def measured(folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def measured(
+    folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch, *, keep: bool = False
+) -> list[dict[str, Any]]:
     monkeypatch.setattr("benchmarks.multi30k.subprocess", SimpleNamespace(run=shell))
     out = folder / "multi30k.json"
-    Multi30k(PLAN.seeds, PLAN.minutes, PLAN.patient, folder / "runs", out)()
+    Multi30k(PLAN.seeds, PLAN.minutes, PLAN.patient, keep, folder / "runs", out)()
     return read(out)["rows"]
 
 
@@ -89,6 +92,29 @@ def test_what_is_done_is_not_repeated_and_what_was_stopped_goes_on(
     assert command[command.index("--seed") + 1] == "1"
 
 
+def test_a_recorded_run_is_kept_though_its_folder_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = measured(tmp_path, Shell(), monkeypatch)
+    shutil.rmtree(tmp_path / "runs" / f"{TIMED}-de-en-0")
+    shutil.rmtree(tmp_path / "runs" / f"{PATIENT}-en-fr-0")
+    again = Shell()
+    assert measured(tmp_path, again, monkeypatch, keep=True) == first
+    assert again.commands == []
+    measured(tmp_path, again, monkeypatch)
+    assert len(again.commands) == 2
+
+
+def test_a_record_that_lacks_a_time_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = measured(tmp_path, Shell(), monkeypatch)
+    gone = Planned(TIMED, "de-en", 0, (5.0, 10.0), tmp_path / "gone")
+    assert gone.among(rows) == rows[:2]
+    assert gone.among(rows[1:]) == []
+    assert Planned(TIMED, "de-en", 7, (5.0, 10.0), tmp_path / "gone").among(rows) == []
+
+
 def test_a_run_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TfmrError, match=f"the run in .*{TIMED}-de-en-0 failed"):
         measured(tmp_path, Shell(fails=True), monkeypatch)
@@ -103,7 +129,7 @@ def test_a_finished_run_is_not_scored_at_other_times(
         "benchmarks.multi30k.subprocess", SimpleNamespace(run=lambda words, check: Done(words, 0))
     )
     with pytest.raises(TfmrError, match=r"scored at other times than \[2.5\]: ask for the same"):
-        Multi30k({"de-en": 1}, (2.5,), (), tmp_path / "runs", tmp_path / "other.json")()
+        Multi30k({"de-en": 1}, (2.5,), (), False, tmp_path / "runs", tmp_path / "other.json")()
 
 
 def test_the_command_is_one_that_a_reader_can_type(tmp_path: Path) -> None:
