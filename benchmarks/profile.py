@@ -62,6 +62,7 @@ class Profile:
 
     def __call__(self) -> None:
         """Watch and record."""
+        about = record.facts()
         pairs, data = tokenised()
         speed = Speed(peers=(), rounds=self.rounds, seed=self.seed)
         rows: list[dict[str, Any]] = []
@@ -78,7 +79,7 @@ class Profile:
             **{name: getattr(self, name) for name in ("rounds", "precision", "seed")},
             "data": data,
         }
-        record.write(self.out, "profile", rows, settings=settings)
+        record.write(self.out, "profile", rows, settings=settings, about=about)
         print(f"wrote {self.out}; now: python -m benchmarks.tables")
 
 

@@ -69,6 +69,7 @@ class Quality:
 
     def __call__(self) -> None:
         """Train, score and record."""
+        about = record.facts()
         require(
             len(self.minutes) > 0 and list(self.minutes) == sorted(self.minutes),
             f"the minutes to score at must rise: got {list(self.minutes)}",
@@ -95,7 +96,7 @@ class Quality:
             "minutes": self.minutes,
             "sentences": self.sentences,
         }
-        record.write(self.out, "scores", rows, settings=settings)
+        record.write(self.out, "scores", rows, settings=settings, about=about)
         print(f"wrote {self.out}; now: python -m benchmarks.tables")
 
     def _pupil(

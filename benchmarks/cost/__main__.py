@@ -8,7 +8,7 @@ import torch
 import tyro
 
 from benchmarks.cost import attention, decoding, training
-from benchmarks.record import write
+from benchmarks.record import facts, write
 from tfmr.data import corpora
 from tfmr.errors import TfmrError
 from tfmr.train.loop import Step
@@ -41,6 +41,8 @@ def cost(
         out: the folder for the records.
     """
     torch.set_num_threads(1)
+    # Before the first record changes a file, which would make the commit look changed.
+    about = facts()
     for part in parts:
         print(part, file=sys.stderr)
         if part == "attention":
@@ -49,6 +51,7 @@ def cost(
                 "growth",
                 attention.measure(rounds=rounds),
                 settings={**attention.SETTINGS, "rounds": rounds},
+                about=about,
             )
         elif part == "decoding":
             write(
@@ -56,6 +59,7 @@ def cost(
                 "growth",
                 decoding.measure(rounds=rounds),
                 settings={**decoding.SETTINGS, "rounds": rounds},
+                about=about,
             )
         else:
             loaded = corpora.load(corpus, direction)
@@ -64,6 +68,7 @@ def cost(
                 "growth",
                 training.measure(loaded, on_step=tell),
                 settings=training.settings(loaded, training.STEPS),
+                about=about,
             )
 
 
