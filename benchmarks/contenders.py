@@ -36,7 +36,7 @@ def training(
         return _PeerTraining(model, batches, config, bf16)
     # The trainer is given its batches one by one, so those that it could fetch do not matter.
     unused = Batches([([EOS], [EOS])], tokens_per_batch=2, seed=0, max_length=2)
-    trainer = Trainer(model, unused, replace(config, precision="bf16" if bf16 else "fp32"))
+    trainer = Trainer(model, unused, replace(config, precision="bf16") if bf16 else config)
     return lambda k: trainer.step(batches[k])
 
 

@@ -31,11 +31,14 @@ from tfmr.data.batches import IdPair, collate
 from tfmr.errors import TfmrError, require
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.train.loop import TrainConfig
+from tfmr.train.objective import Precision, uses_bf16
 from tfmr.translator import Translator
 
 Task = Literal["train A", "train B", "greedy", "beam", "single"]
 
 PRECISIONS = ("highest", "medium")
+ARITHMETIC: dict[Sites, Precision] = {"paper": "fp32", "own": "auto"}
+"""In which tfmr trains: like everybody, or as its recipes say. The others take no bf16 unasked."""
 SIZE = 2048
 """Rows and columns of the matrices whose product is the peak."""
 ROUNDS = {"train A": 5, "train B": 3, "greedy": 7, "beam": 3, "single": 7}
@@ -110,6 +113,7 @@ class Speed:
             **{name: getattr(self, name) for name in ("seed", "device", "bf16")},
             **{"data": data, "dropout": DROPOUT, "steps": STEPS, "beam": BEAM},
             "sentences": SENTENCES,
+            "own_bf16": uses_bf16(ARITHMETIC["own"], torch.device(self.device)),
             "product_error": {name: product_error(name, self.device) for name in PRECISIONS},
         }
         kind = "-".join(["speed", *[self.device] * (self.device != "cpu"), *["bf16"] * self.bf16])
@@ -138,7 +142,7 @@ class Speed:
         batches = [batch.to(self.device) for batch in batches]
         for name, model in self._models(config, sites).items():
             # A long warm-up, so that nobody's weights go far in so few steps.
-            how = TrainConfig(warmup=4000, seed=self.seed)
+            how = TrainConfig(warmup=4000, seed=self.seed, precision=ARITHMETIC[sites])
             bout.work[name] = training(model, batches, how, bf16=self.bf16)
             bout.parameters[name] = model.count_parameters()
         kind = torch.bfloat16 if self.bf16 else torch.float32

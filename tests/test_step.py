@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from tfmr import step
 from tfmr.attention import KVCache, scaled_dot_product_attention
 from tfmr.data.batches import pad
+from tfmr.decode import greedy, greedy_naive
 from tfmr.errors import TfmrError
 from tfmr.ids import PAD
 from tfmr.model import Transformer, TransformerConfig
@@ -121,6 +123,34 @@ def test_attention_of_a_few_queries(query: int) -> None:
         assert_close(recorded, [weights])
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("light", [True, False])
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_a_product_for_many_calls_is_the_linear_map(
+    cores: int, rows: int, light: bool, bias: bool
+) -> None:
+    torch.manual_seed(0)
+    linear, x = torch.nn.Linear(6, 8, bias=bias), torch.randn(rows, 6)
+    before = torch.get_num_threads()
+    torch.set_num_threads(cores)  # 8 rows of the matrix cannot be shared among 3
+    try:
+        multiply = step.product(linear.weight.detach(), linear.bias, rows, light)
+        assert_close(multiply(x), linear(x))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_heavy_decoder_says_what_a_light_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build()
+    state = model.start(pad(UNEQUAL), 2)
+    assert isinstance(state, StepState)
+    assert state.light
+    monkeypatch.setattr(step, "LIGHT", 0)
+    for sentence in UNEQUAL:
+        assert greedy(model, pad([sentence])) == [greedy_naive(model, pad([sentence]))]
+
+
 def test_libraries_and_threads_are_chosen_for_a_while_only() -> None:
     def chosen() -> tuple[str, int]:
         return torch.get_float32_matmul_precision(), torch.get_num_threads()
@@ -131,14 +161,15 @@ def test_libraries_and_threads_are_chosen_for_a_while_only() -> None:
         torch.set_num_threads(2)
         for context, inside in (
             (plain_products(), ("highest", 2)),
-            (economy(torch.zeros(FEW, 3)), ("highest", 1)),
-            (economy(torch.zeros(FEW + 1, 3)), ("medium", 2)),
-            (economy(torch.zeros(1, 3, device="meta")), ("medium", 2)),
+            (economy(torch.zeros(FEW, 3), light=True), ("highest", 1)),
+            (economy(torch.zeros(FEW, 3), light=False), ("highest", 2)),
+            (economy(torch.zeros(FEW + 1, 3), light=True), ("medium", 2)),
+            (economy(torch.zeros(1, 3, device="meta"), light=True), ("medium", 2)),
         ):
             with context:
                 assert chosen() == inside
             assert chosen() == ("medium", 2)
-        for context in (plain_products(), economy(torch.zeros(1, 3))):
+        for context in (plain_products(), economy(torch.zeros(1, 3), light=True)):
             with pytest.raises(KeyError), context:
                 raise KeyError
             assert chosen() == ("medium", 2)

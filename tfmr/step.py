@@ -26,7 +26,10 @@ from tfmr.decoder import Decoder, DecoderBlock
 from tfmr.layers import LayerNorm, Residual
 
 FEW = 4
-"""Up to this many rows, a step is too little work for all that a CPU has: :func:`economy`."""
+"""Up to this many rows, a step of a light decoder is too little work for all that a CPU has."""
+LIGHT = 2**21
+"""A decoder of up to so many weights is light: a core keeps them at hand from step to step. Those
+of a heavier one come from memory each time, and several cores together bring them faster."""
 
 
 class StepState:
@@ -52,12 +55,14 @@ class StepState:
     ) -> None:
         self.beam = beam
         self.position = 0
+        weights = sum(w.numel() for w in [*decoder.parameters(), *output.parameters()])
+        self.light = weights <= LIGHT
         self.blocks = [
-            BlockStep(block, memory, longest * beam, beam)
+            BlockStep(block, memory, longest * beam, beam, self.light)
             for block in cast(Iterable[DecoderBlock], decoder.blocks)
         ]
         self.norm = decoder.norm
-        self.output = product(output.weight, output.bias, len(memory) * beam)
+        self.output = product(output.weight, output.bias, len(memory) * beam, self.light)
         self.padding: Float[Tensor, "sentences 1 1 source"] | None = None
         """What is added to the scores of the source's keys: -inf hides padding."""
         if not mask.all():
@@ -84,7 +89,7 @@ class StepState:
 
     def advance(self, x: Float[Tensor, "rows d_model"]) -> Float[Tensor, "rows vocab"]:
         """From the embedding of one word more of each hypothesis to the scores of the next."""
-        with economy(x):
+        with economy(x, self.light):
             if self.beam > 1:
                 own = self._siblings.expand(len(x) // self.beam, 1, -1, -1)
                 past = self.ancestry
@@ -103,6 +108,7 @@ class BlockStep:
         memory: what it reads of the source.
         capacity: the most keys of its self-attention.
         beam: hypotheses per sentence.
+        light: whether the decoder is.
     """
 
     def __init__(
@@ -111,6 +117,7 @@ class BlockStep:
         memory: Float[Tensor, "sentences source d_model"],
         capacity: int,
         beam: int,
+        light: bool,
     ) -> None:
         self.block = block
         self.residuals = cast(list[Residual], list(block.residuals))
@@ -120,14 +127,13 @@ class BlockStep:
         rows = len(memory) * beam
         inputs = (own.w_q, own.w_k, own.w_v)
         self.project_own = product(
-            torch.cat([w.weight for w in inputs]), torch.cat([w.bias for w in inputs]), rows
+            torch.cat([w.weight for w in inputs]), torch.cat([w.bias for w in inputs]), rows, light
         )
-        self.join_own = product(own.w_o.weight, own.w_o.bias, rows)
-        self.project_query = product(across.w_q.weight, across.w_q.bias, rows)
-        self.join_across = product(across.w_o.weight, across.w_o.bias, rows)
         feed = block.feed_forward
-        self.expand = product(feed.expand.weight, feed.expand.bias, rows)
-        self.contract = product(feed.contract.weight, feed.contract.bias, rows)
+        self.join_own, self.project_query, self.join_across, self.expand, self.contract = (
+            product(matrix.weight, matrix.bias, rows, light)
+            for matrix in (own.w_o, across.w_q, across.w_o, feed.expand, feed.contract)
+        )
         self.said = KVCache(capacity)
         self.heard = KVCache(memory.shape[1])
         k, v = (w(memory).view(*memory.shape[:2], *self.heads) for w in (across.w_k, across.w_v))
@@ -180,16 +186,28 @@ class BlockStep:
 
 
 def product(
-    weight: Float[Tensor, "d_out d_in"], bias: Float[Tensor, "d_out"] | None, rows: int
+    weight: Float[Tensor, "d_out d_in"],
+    bias: Float[Tensor, "d_out"] | None,
+    rows: int,
+    light: bool,
 ) -> Callable[[Tensor], Tensor]:
     """:func:`torch.nn.functional.linear` for many calls with the same weights and about as many
     ``rows``.
 
     Before a CPU can multiply several rows fast, it must rearrange the matrix, and the rows of a
     step are so few that this takes longer than the product. Here it is done once. PyTorch has the
-    two operations for its compiler and no public name for them, so without them, for a single row,
-    and for numbers that are not of single precision, the plain function does it.
+    two operations for its compiler and no public name for them, so without them, and for numbers
+    that are not of single precision, the plain function does it.
+
+    A single row needs no arranging, and the plain function multiplies it by the matrix of a
+    ``light`` decoder. Of a heavier one every core takes a share, which the function would leave to
+    one of them.
     """
+    cores = torch.get_num_threads()
+    if rows == 1 and not light and weight.device.type == "cpu" and len(weight) % cores == 0:
+        shares = weight.view(cores, -1, weight.shape[1]).mT
+        offset = torch.zeros(()) if bias is None else bias
+        return lambda x: (x.expand(cores, *x.shape) @ shares).view(1, -1) + offset
     if rows > 1 and weight.device.type == "cpu" and weight.dtype == torch.float32:
         try:
             arranged = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
@@ -242,21 +260,22 @@ def plain_products() -> Iterator[None]:
 
 
 @contextmanager
-def economy(rows: Tensor) -> Iterator[None]:
-    """Use one thread and :func:`plain_products` if there are few ``rows`` on a CPU.
-
-    A second thread costs more to wake than it could save.
+def economy(rows: Tensor, light: bool) -> Iterator[None]:
+    """Use :func:`plain_products`, and one thread if the decoder is ``light``, for few ``rows`` on a
+    CPU: to wake a second one takes longer than it could save.
     """
     if rows.device.type != "cpu" or len(rows) > FEW:
         yield
         return
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    if light:
+        torch.set_num_threads(1)
     try:
         with plain_products():
             yield
     finally:
-        torch.set_num_threads(before)
+        if light:
+            torch.set_num_threads(before)
 
 
 def additive(mask: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
