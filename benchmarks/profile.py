@@ -25,6 +25,7 @@ from tfmr.errors import TfmrError
 
 KINDS = {
     "products of matrices": "mm addmm bmm baddbmm linear_pointwise",
+    "fused attention": "scaled_dot_product_flash_attention_for_cpu",
     "softmax": "softmax log_softmax logsumexp",
     "norm": "native_layer_norm",
     "chance": "random bernoulli",

@@ -20,6 +20,7 @@ from benchmarks.workload import SETTINGS, Setting, generated
         ("aten::addmm", "products of matrices"),
         ("mkldnn::_linear_pointwise", "products of matrices"),
         ("aten::_softmax_backward_data", "softmax"),
+        ("aten::_scaled_dot_product_flash_attention_for_cpu", "fused attention"),
         ("aten::native_layer_norm_backward", "norm"),
         ("aten::random_", "chance"),
         ("aten::_fused_adam_", "optimiser"),
