@@ -26,7 +26,15 @@ from benchmarks.compare import PEAK, Name, compare
 from benchmarks.contenders import Work, decoding, training
 from benchmarks.peers import PEERS, Sites, build
 from benchmarks.timing import take_turns, wall_clock
-from benchmarks.workload import SETTINGS, sources, tokenised, training_batches, training_flops
+from benchmarks.workload import (
+    SETTINGS,
+    decoding_flops,
+    sources,
+    tokenised,
+    training_batches,
+    training_flops,
+)
+from tfmr.commands.memory import keep_freed_memory
 from tfmr.data.batches import IdPair, collate
 from tfmr.errors import TfmrError, require
 from tfmr.model import Transformer, TransformerConfig
@@ -62,7 +70,7 @@ class Bout:
     tokens: list[int] = field(default_factory=list)
     """Target tokens of each round."""
     flops: list[float] = field(default_factory=list)
-    """Operations of each round that no system can do without; empty if they are not counted."""
+    """Operations of each round that no system can do without."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +92,15 @@ class Speed:
     """Or "cuda"."""
     bf16: bool = False
     """Train in bfloat16, wherever PyTorch's autocast thinks it safe."""
+    keep_memory: bool = False
+    """Let the process keep what it frees, as tfmr's command line does: that serves everybody."""
     threads: int | None = None
     """Of the CPU; as many as PyTorch takes if not given."""
     seed: int = 0
     """Of weights, batches and sentences."""
     out: Path | None = None
-    """The record; speed.json, speed-cuda.json, … beside this file if not given."""
+    """The record; speed.json, speed-cuda.json, speed-bf16.json, speed-kept.json, … beside this file
+    if not given."""
 
     def __call__(self) -> None:
         """Measure and record."""
@@ -97,6 +108,8 @@ class Speed:
             self.rounds is None or self.rounds >= 1,
             f"there is no median of nothing: expected --rounds 1 or more, got {self.rounds}",
         )
+        if self.keep_memory:
+            require(keep_freed_memory(), "--keep-memory is for a system whose C library is glibc")
         if self.threads is not None:
             torch.set_num_threads(self.threads)
         about = record.facts(self.device)
@@ -110,14 +123,15 @@ class Speed:
             else:
                 rows += self._take_turns(self.bout(task, "paper", pairs), {"task": task})
         settings = {
-            **{name: getattr(self, name) for name in ("seed", "device", "bf16")},
+            **{name: getattr(self, name) for name in ("seed", "device", "bf16", "keep_memory")},
             **{"data": data, "dropout": DROPOUT, "steps": STEPS, "beam": BEAM},
             "sentences": SENTENCES,
             "own_bf16": uses_bf16(ARITHMETIC["own"], torch.device(self.device)),
             "product_error": {name: product_error(name, self.device) for name in PRECISIONS},
         }
-        kind = "-".join(["speed", *[self.device] * (self.device != "cpu"), *["bf16"] * self.bf16])
-        path = self.out or record.FOLDER / f"{kind}.json"
+        chosen = {self.device: self.device != "cpu", "bf16": self.bf16, "kept": self.keep_memory}
+        name = "-".join(["speed", *(word for word, is_so in chosen.items() if is_so)])
+        path = self.out or record.FOLDER / f"{name}.json"
         record.write(path, "speed", rows, settings=settings, about=about)
         print(f"wrote {path}; now: python -m benchmarks.tables")
 
@@ -145,9 +159,7 @@ class Speed:
             how = TrainConfig(warmup=4000, seed=self.seed, precision=ARITHMETIC[sites])
             bout.work[name] = training(model, batches, how, bf16=self.bf16)
             bout.parameters[name] = model.count_parameters()
-        kind = torch.bfloat16 if self.bf16 else torch.float32
-        a, b = (torch.randn(SIZE, SIZE, device=self.device, dtype=kind) for _ in range(2))
-        bout.work[PEAK] = lambda _: a @ b
+        bout.work[PEAK] = self._peak(torch.bfloat16 if self.bf16 else torch.float32)
         return bout
 
     def _decoding(self, task: str, pairs: list[IdPair]) -> Bout:
@@ -158,13 +170,23 @@ class Speed:
         count = (self._rounds(task) + 1) * number // rows
         drawn = [s.to(self.device) for s in sources(pairs, rows, STEPS, count, self.seed)]
         turns = [drawn[k : k + number // rows] for k in range(0, count, number // rows)]
-        bout = Bout(tokens=[number * STEPS] * len(turns))
+        beam = BEAM if task == "beam" else 1
+        bout = Bout(
+            tokens=[number * STEPS] * len(turns),
+            flops=[sum(decoding_flops(config, s, STEPS, beam) for s in turn) for turn in turns],
+        )
         for name, model in self._models(config, "paper").items():
-            work = decoding(model, turns, STEPS, BEAM if task == "beam" else 1)
+            work = decoding(model, turns, STEPS, beam)
             if work is not None:
                 bout.work[name] = work
                 bout.parameters[name] = model.count_parameters()
+        bout.work[PEAK] = self._peak(torch.float32)
         return bout
+
+    def _peak(self, kind: torch.dtype) -> Work:
+        """A product of matrices so large that nothing else counts."""
+        a, b = (torch.randn(SIZE, SIZE, device=self.device, dtype=kind) for _ in range(2))
+        return lambda _: a @ b
 
     def _models(self, config: TransformerConfig, sites: Sites) -> dict[str, Translator]:
         """Every system, by its title, tfmr's first; the peers after proving that they are peers."""

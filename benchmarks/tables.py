@@ -154,17 +154,30 @@ def speed(record: Record) -> list[str]:
         "How many times as long as tfmr the others take, each at the precision of products that "
         f"suits it better: the median of {rounds} rounds, and in brackets the lowest and the "
         "highest. Tokens are target tokens without padding. The peak is the rate of a "
-        f"large product of matrices, {_peak(record)}.",
+        f"large product of matrices, {_peak(record)}. {_arithmetic(record)}",
         markdown(header, compared),
         f"Tokens per second at either precision, {precisions}:",
         markdown(header, both),
     ]
 
 
+def _arithmetic(record: Record) -> str:
+    settings = record["settings"]
+    kept = " The process kept the memory that it freed." if settings.get("keep_memory") else ""
+    if settings.get("bf16"):
+        return "Training multiplies in bf16 throughout." + kept
+    if settings.get("own_bf16"):
+        return (
+            "Training multiplies in fp32, but at its own defaults tfmr does so in bf16; its share "
+            "is still one of the peak in fp32." + kept
+        )
+    return "Training multiplies in fp32." + kept
+
+
 def _task_title(task: tuple[str, str | None]) -> str:
     name, dropout = task
     titles = {"beam": "beam 4", "single": "one by one"}
-    return titles.get(name, name) + (", own dropout" if dropout == "own" else "")
+    return titles.get(name, name) + (", own defaults" if dropout == "own" else "")
 
 
 def _best(found: list[Row]) -> Row:

@@ -137,3 +137,19 @@ def training_flops(config: TransformerConfig, batch: Batch) -> float:
     real = int((batch.target_out != PAD).sum())
     stacks = rows * (config.n_encoder * encoder + config.n_decoder * decoder)
     return 3 * 2 * float(stacks + real * d * config.target_vocab)
+
+
+def decoding_flops(
+    config: TransformerConfig, source: Int[Tensor, "batch source"], steps: int, beam: int = 1
+) -> float:
+    """The same of a translation with a cache, ``steps`` tokens of each hypothesis.
+
+    The source is encoded once, and so are its keys and values in every block of the decoder; then
+    each token goes through the decoder alone and reads what was said before it and the source.
+    """
+    d, ff = config.d_model, config.d_ff
+    rows, n = source.shape
+    encoder = 4 * d * d * n + 2 * d * n * n + 2 * d * ff * n
+    said = steps * (6 * d * d + 2 * d * ff + 2 * d * n) + d * steps * (steps + 1)
+    sentence = config.n_encoder * encoder + config.n_decoder * (2 * d * d * n + beam * said)
+    return 2 * float(rows * (sentence + beam * steps * d * config.target_vocab))
