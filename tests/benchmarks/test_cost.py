@@ -222,14 +222,18 @@ def claims_of_decoding(rows: list[dict[str, Any]]) -> None:
 
 
 def claims_of_training(rows: list[dict[str, Any]]) -> None:
-    """An epoch costs in proportion; more pairs are better, and learnt less by heart."""
+    """An epoch costs in proportion. The more pairs, the less is learnt by heart, and the better is
+    the model, until there are too many to be read twice.
+    """
     assert exponent(rows, "seconds") == pytest.approx(1, abs=0.15)
     losses = [loss for _, loss in points(rows, "valid_loss")]
-    assert losses == sorted(losses, reverse=True)
+    assert losses[:4] == sorted(losses[:4], reverse=True)
+    assert losses[4] == pytest.approx(losses[3], rel=0.02)
+    assert points(rows, "steps_per_epoch")[-1][1] > training.STEPS / 2
     gaps = [loss - own for loss, (_, own) in zip(losses, points(rows, "train_loss"), strict=True)]
     assert gaps == sorted(gaps, reverse=True)
     scores = [score for _, score in points(rows, "valid_bleu")]
-    assert scores[-1] > 2 * scores[0]
+    assert min(scores[2:]) > scores[1] > scores[0] + 3
 
 
 CLAIMS = {
