@@ -34,7 +34,6 @@ from benchmarks.workload import (
     training_batches,
     training_flops,
 )
-from tfmr.commands.memory import keep_freed_memory
 from tfmr.data.batches import IdPair, collate
 from tfmr.errors import TfmrError, require
 from tfmr.model import Transformer, TransformerConfig
@@ -92,15 +91,12 @@ class Speed:
     """Or "cuda"."""
     bf16: bool = False
     """Train in bfloat16, wherever PyTorch's autocast thinks it safe."""
-    keep_memory: bool = False
-    """Let the process keep what it frees, as tfmr's command line does: that serves everybody."""
     threads: int | None = None
     """Of the CPU; as many as PyTorch takes if not given."""
     seed: int = 0
     """Of weights, batches and sentences."""
     out: Path | None = None
-    """The record; speed.json, speed-cuda.json, speed-bf16.json, speed-kept.json, … beside this file
-    if not given."""
+    """The record; speed.json, speed-cuda.json, speed-bf16.json, … beside this file if not given."""
 
     def __call__(self) -> None:
         """Measure and record."""
@@ -108,8 +104,6 @@ class Speed:
             self.rounds is None or self.rounds >= 1,
             f"there is no median of nothing: expected --rounds 1 or more, got {self.rounds}",
         )
-        if self.keep_memory:
-            require(keep_freed_memory(), "--keep-memory is for a system whose C library is glibc")
         if self.threads is not None:
             torch.set_num_threads(self.threads)
         about = record.facts(self.device)
@@ -123,15 +117,14 @@ class Speed:
             else:
                 rows += self._take_turns(self.bout(task, "paper", pairs), {"task": task})
         settings = {
-            **{name: getattr(self, name) for name in ("seed", "device", "bf16", "keep_memory")},
+            **{name: getattr(self, name) for name in ("seed", "device", "bf16")},
             **{"data": data, "dropout": DROPOUT, "steps": STEPS, "beam": BEAM},
             "sentences": SENTENCES,
             "own_bf16": uses_bf16(ARITHMETIC["own"], torch.device(self.device)),
             "product_error": {name: product_error(name, self.device) for name in PRECISIONS},
         }
-        chosen = {self.device: self.device != "cpu", "bf16": self.bf16, "kept": self.keep_memory}
-        name = "-".join(["speed", *(word for word, is_so in chosen.items() if is_so)])
-        path = self.out or record.FOLDER / f"{name}.json"
+        kind = "-".join(["speed", *[self.device] * (self.device != "cpu"), *["bf16"] * self.bf16])
+        path = self.out or record.FOLDER / f"{kind}.json"
         record.write(path, "speed", rows, settings=settings, about=about)
         print(f"wrote {path}; now: python -m benchmarks.tables")
 

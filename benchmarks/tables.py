@@ -162,16 +162,14 @@ def speed(record: Record) -> list[str]:
 
 
 def _arithmetic(record: Record) -> str:
-    settings = record["settings"]
-    kept = " The process kept the memory that it freed." if settings.get("keep_memory") else ""
-    if settings.get("bf16"):
-        return "Training multiplies in bf16 throughout." + kept
-    if settings.get("own_bf16"):
+    if record["settings"].get("bf16"):
+        return "Training multiplies in bf16 throughout."
+    if record["settings"].get("own_bf16"):
         return (
             "Training multiplies in fp32, but at its own defaults tfmr does so in bf16; its share "
-            "is still one of the peak in fp32." + kept
+            "is still one of the peak in fp32."
         )
-    return "Training multiplies in fp32." + kept
+    return "Training multiplies in fp32."
 
 
 def _task_title(task: tuple[str, str | None]) -> str:

@@ -12,7 +12,6 @@ import tyro
 
 from tfmr.commands.evaluate import Evaluate
 from tfmr.commands.export import Export
-from tfmr.commands.memory import keep_freed_memory
 from tfmr.commands.recipes import Recipes
 from tfmr.commands.train import Train
 from tfmr.commands.translate import Translate
@@ -21,7 +20,6 @@ from tfmr.errors import TfmrError
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on standard error and exit status 2."""
-    keep_freed_memory()
     command = tyro.extras.subcommand_cli_from_dict(
         {
             "train": Train,

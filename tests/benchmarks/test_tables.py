@@ -81,7 +81,6 @@ def test_both_precisions_are_shown() -> None:
         ({}, "Training multiplies in fp32."),
         ({"bf16": False, "own_bf16": True}, "fp32, but at its own defaults tfmr does so in bf16"),
         ({"bf16": True, "own_bf16": True}, "Training multiplies in bf16 throughout."),
-        ({"keep_memory": True}, "in fp32. The process kept the memory that it freed."),
     ],
 )
 def test_in_what_numbers_are_multiplied_is_said(settings: dict[str, bool], said: str) -> None:
