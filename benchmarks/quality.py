@@ -21,6 +21,7 @@ from benchmarks import record
 from benchmarks.compare import best_precisions
 from benchmarks.peers import Sites, build
 from benchmarks.timing import take_turns
+from tfmr.commands.memory import keep_freed_memory
 from tfmr.data import corpora
 from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus, Pair
@@ -69,6 +70,7 @@ class Quality:
 
     def __call__(self) -> None:
         """Train, score and record."""
+        keep_freed_memory()
         about = record.facts()
         require(
             len(self.minutes) > 0 and list(self.minutes) == sorted(self.minutes),

@@ -13,6 +13,7 @@ import torch
 import tyro
 
 from tfmr.commands.data import Data
+from tfmr.commands.memory import keep_freed_memory
 from tfmr.data.corpus import Corpus
 from tfmr.errors import require
 from tfmr.train.files import write_whole
@@ -63,6 +64,9 @@ class Train:
         # matrix units.
         torch.set_float32_matmul_precision("medium")
         with World.join() as world:
+            # One of two gloo processes once died in the allocator while it kept what it freed.
+            if world.size == 1:
+                keep_freed_memory()
             self._choose_device(world)
             recipe = find_recipe(self.recipe) if self.recipe else None
             corpus = self.data.load(recipe, quiet=not world.first)
