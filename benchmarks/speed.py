@@ -37,8 +37,8 @@ from benchmarks.workload import (
 from tfmr.data.batches import IdPair, collate
 from tfmr.errors import TfmrError, require
 from tfmr.model import Transformer, TransformerConfig
+from tfmr.precision import Precision, type_of_products, uses_bf16
 from tfmr.train.loop import TrainConfig
-from tfmr.train.objective import Precision, uses_bf16
 from tfmr.translator import Translator
 
 Task = Literal["train A", "train B", "greedy", "beam", "single"]
@@ -121,6 +121,7 @@ class Speed:
             **{"data": data, "dropout": DROPOUT, "steps": STEPS, "beam": BEAM},
             "sentences": SENTENCES,
             "own_bf16": uses_bf16(ARITHMETIC["own"], torch.device(self.device)),
+            "decoder": {name: decoder_type(name, self.device) for name in PRECISIONS},
             "product_error": {name: product_error(name, self.device) for name in PRECISIONS},
         }
         kind = "-".join(["speed", *[self.device] * (self.device != "cpu"), *["bf16"] * self.bf16])
@@ -221,6 +222,12 @@ def _at(precision: str, work: Work, k: int) -> None:
     """``work`` at a precision of products."""
     torch.set_float32_matmul_precision(precision)
     work(k)
+
+
+def decoder_type(precision: str, device: str) -> str:
+    """In which type tfmr's decoder multiplies several hypotheses at this ``precision``."""
+    torch.set_float32_matmul_precision(precision)
+    return str(type_of_products(torch.zeros(1, device=device))).removeprefix("torch.")
 
 
 def product_error(precision: str, device: str) -> float:

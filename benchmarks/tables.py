@@ -162,14 +162,16 @@ def speed(record: Record) -> list[str]:
 
 
 def _arithmetic(record: Record) -> str:
-    if record["settings"].get("bf16"):
+    settings = record["settings"]
+    if settings.get("bf16"):
         return "Training multiplies in bf16 throughout."
-    if record["settings"].get("own_bf16"):
-        return (
-            "Training multiplies in fp32, but at its own defaults tfmr does so in bf16; its share "
-            "is still one of the peak in fp32."
-        )
-    return "Training multiplies in fp32."
+    said = ["Training multiplies in fp32."]
+    if settings.get("own_bf16"):
+        said = ["Training multiplies in fp32, but at its own defaults tfmr does so in bf16."]
+        if "bfloat16" in settings.get("decoder", {}).values():
+            said.append("At medium, its decoder does too if there are several hypotheses.")
+        said.append("Its share is always one of the peak in fp32.")
+    return " ".join(said)
 
 
 def _task_title(task: tuple[str, str | None]) -> str:

@@ -1,5 +1,6 @@
 """One word more, the fast way: equal to the whole prefix through the model, whatever happens."""
 
+from collections.abc import Iterator
 from itertools import product
 
 import pytest
@@ -13,6 +14,7 @@ from tfmr.decode import greedy, greedy_naive
 from tfmr.errors import TfmrError
 from tfmr.ids import PAD
 from tfmr.model import Transformer, TransformerConfig
+from tfmr.precision import uses_bf16
 from tfmr.step import FEW, StepState, additive, attend, economy, plain_products
 
 UNEQUAL = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 13], [14]]
@@ -32,7 +34,13 @@ def build(norm: str = "post", position: str = "sinusoidal") -> Transformer:
     return model
 
 
-def check(model: Transformer, sentences: list[list[int]], beam: int) -> None:
+def check(
+    model: Transformer,
+    sentences: list[list[int]],
+    beam: int,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> None:
     """Twelve steps in which hypotheses are dropped and split and sentences leave the batch."""
     source, active = pad(sentences), list(range(len(sentences)))
     state = model.start(source, 12, beam)
@@ -43,7 +51,7 @@ def check(model: Transformer, sentences: list[list[int]], beam: int) -> None:
         scores = model.step(tokens, state)
         with torch.no_grad():
             whole = model(source[active].repeat_interleave(beam, dim=0), torch.tensor(said))
-        assert_close(scores, whole[:, -1])
+        assert_close(scores, whole[:, -1], atol=atol, rtol=rtol)
 
         kept = {4: [3, 1, 2], 7: [2, 1], 9: [0]}.get(position, list(range(len(active))))
         state.keep(torch.tensor(kept))
@@ -63,16 +71,44 @@ def test_equals_the_whole_prefix(kind: tuple[str, str], beam: int) -> None:
     check(model, EQUAL, beam)
 
 
-@pytest.mark.parametrize("precision", ["highest", "medium"])
-def test_in_single_precision_by_either_library(precision: str) -> None:
+@pytest.fixture
+def medium() -> Iterator[None]:
+    """PyTorch may multiply in bf16."""
     before = torch.get_float32_matmul_precision()
-    try:
-        torch.set_float32_matmul_precision(precision)
-        for beam in (1, 3):
-            check(build(), UNEQUAL, beam)
-            assert torch.get_float32_matmul_precision() == precision
-    finally:
-        torch.set_float32_matmul_precision(before)
+    torch.set_float32_matmul_precision("medium")
+    yield
+    assert torch.get_float32_matmul_precision() == "medium"
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_in_single_precision(beam: int) -> None:
+    check(build(), UNEQUAL, beam)
+
+
+@pytest.mark.usefixtures("medium")
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_light_decoder_by_the_other_library(beam: int) -> None:
+    check(build(), UNEQUAL, beam)
+
+
+@pytest.mark.usefixtures("medium")
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_heavy_decoder_where_bf16_is_allowed(beam: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight bits of mantissa in every product, if the CPU is fast in them; scores of about one."""
+    monkeypatch.setattr(step, "LIGHT", 0)
+    check(build(), UNEQUAL, beam, atol=0.05, rtol=0.05)
+
+
+@pytest.mark.usefixtures("medium")
+def test_bf16_is_taken_where_it_is_fast() -> None:
+    torch.manual_seed(0)
+    linear, x = torch.nn.Linear(6, 8).requires_grad_(False), torch.randn(3, 6)
+    fast = torch.bfloat16 if uses_bf16("auto", x.device) else torch.float32
+    for light, kind in ((False, fast), (True, torch.float32)):
+        y = step.product(linear.weight, linear.bias, len(x), light)(x)
+        assert y.dtype == kind
+        assert_close(y, linear(x).to(kind), atol=0.02, rtol=0.02)
 
 
 def test_the_source_is_kept_once_for_all_hypotheses_and_nothing_moves() -> None:

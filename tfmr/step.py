@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from tfmr.attention import KVCache
 from tfmr.decoder import Decoder, DecoderBlock
 from tfmr.layers import LayerNorm, Residual
+from tfmr.precision import type_of_products
 
 FEW = 4
 """Up to this many rows, a step of a light decoder is too little work for all that a CPU has."""
@@ -97,7 +98,7 @@ class StepState:
             for block in self.blocks:
                 x = block(x, self.position, self.ancestry, self.padding)
             self.position += 1
-            return self.output(self.norm(x))
+            return self.output(self.norm(x)).to(x.dtype)
 
 
 class BlockStep:
@@ -164,7 +165,7 @@ class BlockStep:
         position: int,
         ancestry: Float[Tensor, "sentences 1 beam key"] | None,
     ) -> Float[Tensor, "rows d_model"]:
-        projected = self.project_own(x).view(-1, self.beam, 3, *self.heads)
+        projected = self.project_own(x).to(x.dtype).view(-1, self.beam, 3, *self.heads)
         q, k, v = projected.permute(2, 0, 3, 1, 4).unbind()
         own = self.block.self_attention
         if own.rotate is not None:
@@ -179,7 +180,7 @@ class BlockStep:
         x: Float[Tensor, "rows d_model"],
         padding: Float[Tensor, "sentences 1 1 source"] | None,
     ) -> Float[Tensor, "rows d_model"]:
-        q = self.project_query(x).view(-1, self.beam, *self.heads).transpose(1, 2)
+        q = self.project_query(x).to(x.dtype).view(-1, self.beam, *self.heads).transpose(1, 2)
         recorded = self.block.cross_attention.recorded
         found = attend(q, *self.heard.read(), padding, recorded)
         return self.join_across(found.transpose(1, 2).reshape(x.shape))
@@ -199,6 +200,10 @@ def product(
     two operations for its compiler and no public name for them, so without them, and for numbers
     that are not of single precision, the plain function does it.
 
+    The products with a heavy decoder are taken, and returned, in the
+    :func:`tfmr.precision.type_of_products`: bf16 halves what must be read and multiplied. With a
+    light one, it would take as long to change the type.
+
     A single row needs no arranging, and the plain function multiplies it by the matrix of a
     ``light`` decoder. Of a heavier one every core takes a share, which the function would leave to
     one of them.
@@ -209,13 +214,15 @@ def product(
         offset = torch.zeros(()) if bias is None else bias
         return lambda x: (x.expand(cores, *x.shape) @ shares).view(1, -1) + offset
     if rows > 1 and weight.device.type == "cpu" and weight.dtype == torch.float32:
+        inner = weight.dtype if light else type_of_products(weight)
+        added = None if bias is None else bias.to(inner)
         try:
-            arranged = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
+            arranged = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(inner), rows)
             multiply = torch.ops.mkldnn._linear_pointwise.default
         except (AttributeError, RuntimeError):
             pass
         else:
-            return lambda x: multiply(x, arranged, bias, "none", [], "")
+            return lambda x: multiply(x.to(inner), arranged, added, "none", [], "")
     return lambda x: F.linear(x, weight, bias)
 
 

@@ -81,9 +81,14 @@ def test_both_precisions_are_shown() -> None:
         ({}, "Training multiplies in fp32."),
         ({"bf16": False, "own_bf16": True}, "fp32, but at its own defaults tfmr does so in bf16"),
         ({"bf16": True, "own_bf16": True}, "Training multiplies in bf16 throughout."),
+        (
+            {"own_bf16": True, "decoder": {"highest": "float32", "medium": "bfloat16"}},
+            "tfmr does so in bf16. At medium, its decoder does too if there are several "
+            "hypotheses. Its share is always one of the peak in fp32.",
+        ),
     ],
 )
-def test_in_what_numbers_are_multiplied_is_said(settings: dict[str, bool], said: str) -> None:
+def test_in_what_numbers_are_multiplied_is_said(settings: dict[str, Any], said: str) -> None:
     assert said in section("speed", {**SPEED, "settings": settings})
 
 

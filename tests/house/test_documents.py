@@ -117,6 +117,15 @@ def test_the_readme_quotes_the_recorded_runs() -> None:
     for minutes in record["settings"]["minutes"]:
         scores = [row["test_bleu_beam4"] for row in german if row["minutes"] == minutes]
         assert f"{mean(scores):.1f} after {minutes:g}" in told
+    longest = record["settings"]["minutes"][-1]
+    to_german, to_french = (
+        row["test_bleu_beam4"]
+        for direction in ("en-de", "en-fr")
+        for row in record["rows"]
+        if (row["direction"], row["minutes"]) == (direction, longest)
+    )
+    assert f"to German it reached {to_german:.1f} after {longest:g} minutes" in told
+    assert f"and to French {to_french:.1f}, with one seed each" in told
     marks = " ".join(f"{minutes:g}" for minutes in record["settings"]["minutes"])
     assert f"--corpus multi30k --direction de-en --minutes {marks}" in told
 

@@ -18,7 +18,7 @@ from tfmr.errors import TfmrError
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.train.loop import TrainConfig, Trainer
 from tfmr.train.loss import cross_entropy_naive
-from tfmr.train.objective import Objective, compile_blocks, uses_bf16
+from tfmr.train.objective import Objective, compile_blocks
 from tfmr.translator import Translator
 
 ROOT = Path(tfmr.__file__).parent.parent
@@ -62,34 +62,10 @@ def test_bf16_trains_nearly_as_fp32_does() -> None:
     assert all(p.grad is not None and p.grad.isfinite().all() for p in quick.model.parameters())
 
 
-@pytest.mark.parametrize("units", [True, False])
-def test_auto_takes_bf16_on_a_cpu_that_gains(monkeypatch: pytest.MonkeyPatch, units: bool) -> None:
-    for found in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
-        monkeypatch.setattr(torch.cpu, found, lambda: units)
-    assert uses_bf16("auto", torch.device("cpu")) is units
-    assert uses_bf16("bf16", torch.device("cpu"))
-    assert not uses_bf16("fp32", torch.device("cpu"))
-
-
-@pytest.mark.parametrize("has", [True, False])
-def test_auto_takes_bf16_on_a_gpu_that_has_it(monkeypatch: pytest.MonkeyPatch, has: bool) -> None:
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has)
-    gpu = torch.device("cuda", 0)
-    assert uses_bf16("auto", gpu) is has
-    if has:
-        assert uses_bf16("bf16", gpu)
-    else:
-        with pytest.raises(
-            TfmrError, match=r'bf16 needs a device that .* cuda:0 does not: .*"fp32"'
-        ):
-            uses_bf16("bf16", gpu)
-
-
 def test_bf16_on_a_device_that_has_it_not_is_refused() -> None:
     model = Transformer(MODEL).to("meta")
     with pytest.raises(TfmrError, match="bf16 needs a device that computes in it, and meta"):
         Trainer(model, Batches(PAIRS, 12, 0, 12), TrainConfig(precision="bf16"))
-    assert not uses_bf16("auto", torch.device("meta"))
 
 
 def test_compiled_blocks_do_the_same_in_one_piece_each(tmp_path: Path) -> None:

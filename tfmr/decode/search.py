@@ -67,13 +67,17 @@ def best(
 def _ranked(
     scores: Float[Tensor, "rows n"], k: int
 ) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
-    """:func:`best`, looking at everything. Only a stable sort knows which of two equals is first,
-    but there seldom are two.
+    """:func:`best`, looking at everything.
+
+    ``topk`` takes equals in any order. Among more than enough of the greatest, a stable sort brings
+    them into their own; unless even the last of those equals the ``k``-th, which is rare.
     """
-    values, places = scores.topk(min(k + 1, scores.shape[1]), dim=1)
-    if (values[:, 1:] == values[:, :-1]).any():
-        values, places = scores.sort(dim=1, descending=True, stable=True)
-    return values[:, :k], places[:, :k]
+    values, places = scores.topk(min(2 * k + 1, scores.shape[1]), dim=1)
+    if (values[:, -1] == values[:, min(k, values.shape[1]) - 1]).any():
+        places = torch.arange(scores.shape[1], device=scores.device).expand_as(scores)
+    places = places.sort(dim=1).values
+    values, order = scores.gather(1, places).sort(dim=1, descending=True, stable=True)
+    return values[:, :k], places.gather(1, order)[:, :k]
 
 
 def closed_up(ended: Sequence[bool]) -> list[int]:

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from tfmr.data.batches import Batch, Batches
 from tfmr.errors import TfmrError, require
+from tfmr.precision import Precision, uses_bf16
 from tfmr.train import kinds
 from tfmr.train.checkpoint import load_weights, named_weights
 from tfmr.train.interrupt import deferred
-from tfmr.train.objective import Objective, Precision, compile_blocks, uses_bf16
+from tfmr.train.objective import Objective, compile_blocks
 from tfmr.train.parallel import World, apart, divided, joint_norm, local, spread, whole
 from tfmr.train.schedule import learning_rate
 from tfmr.translator import Translator
@@ -53,7 +54,7 @@ class TrainConfig:
     """Batches that each process learns from in one step."""
     precision: Precision = "fp32"
     """``"bf16"`` multiplies matrices in two bytes a number, ``"auto"`` where that is faster: see
-    :func:`tfmr.train.objective.uses_bf16`."""
+    :func:`tfmr.precision.uses_bf16`."""
     compile: bool = False
     """Let :func:`torch.compile` make kernels for the blocks first. It takes a minute or so, which
     pays on a GPU; a CPU gains next to nothing."""
