@@ -17,7 +17,7 @@ ALL = 2**31 - 1
 def keep_freed_memory() -> bool:
     """Let this process keep what it frees until it ends, if its C library is glibc.
 
-    The process holds no more at its peak than it would, but holds that until the end.
+    What the process holds at its peak, it then holds until the end.
 
     Returns:
         Whether it will.
