@@ -91,6 +91,7 @@ def test_what_is_left_of_greedy_search_is_reading_and_small_steps() -> None:
 def test_tfmr_takes_more_steps_in_the_same_minutes_and_ends_higher() -> None:
     record = read(FOLDER / "quality.json")
     assert record["settings"]["peaks"] == {"marian": 0.001}
+    assert record["settings"]["recipe"]["train"]["peak"] == 0.004
     for minutes in record["settings"]["minutes"]:
         own, *others = (row for row in record["rows"] if row["minutes"] == minutes)
         assert own["system"] == OWN

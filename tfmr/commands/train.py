@@ -61,7 +61,7 @@ class Train:
             torch.set_num_threads(self.threads)
         # On CPUs whose vendor the default library does not favour, "medium" picks one that
         # multiplies more than twice as fast, and in the same precision unless the CPU has bf16
-        # matrix units.
+        # matrix units, or is fast in bf16 and scores with a heavy decoder (tfmr/step.py).
         torch.set_float32_matmul_precision("medium")
         with World.join() as world:
             # One of two gloo processes once died in the allocator while it kept what it freed.
