@@ -24,6 +24,19 @@ def test_the_best_are_the_first_of_a_stable_sort(n: int, k: int, block: int) -> 
         assert where.tolist() == places[:, :k].tolist()
 
 
+@pytest.mark.parametrize(("n", "k", "block"), [(67, 3, 4), (1000, 8, 8), (1000, 8, 1000)])
+def test_equals_are_in_their_order_where_not_everything_is_sorted(
+    n: int, k: int, block: int
+) -> None:
+    """Every number twice: the last of more than enough is never the equal of the k-th."""
+    torch.manual_seed(n)
+    scores = torch.stack([torch.randperm(n) // 2 for _ in range(20)]).double()
+    wanted, places = scores.sort(dim=1, descending=True, stable=True)
+    found, where = best(scores, k, block)
+    assert found.tolist() == wanted[:, :k].tolist()
+    assert where.tolist() == places[:, :k].tolist()
+
+
 def test_rows_close_up_and_few_of_them_move() -> None:
     for ended in product([False, True], repeat=6):
         going = closed_up(ended)
