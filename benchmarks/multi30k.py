@@ -123,9 +123,9 @@ class Planned:
             "threads": facts["hardware"]["threads"],
         }
         if not self.minutes:
-            longest = facts["recipe"]["budget"]["minutes"][-1]
-            ended = facts["scores"][-1]["minutes"]
-            ran["until"] = "out of time" if ended >= longest else "until no better"
+            longest = facts["recipe"]["budget"]["steps"][-1]
+            ended = facts["scores"][-1]["step"]
+            ran["until"] = f"{longest:,} steps" if ended >= longest else "until no better"
         return [ran | row for row in self.scores()]
 
     def among(self, known: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -23,8 +23,9 @@ Done = subprocess.CompletedProcess[str]
 class Shell:
     """Stands for the command line: a run leaves a score for each of its minutes."""
 
-    def __init__(self, *, fails: bool = False) -> None:
+    def __init__(self, *, fails: bool = False, most: int = 30_000) -> None:
         self.commands: list[list[str]] = []
+        self.most = most
         self.fails = fails
 
     def __call__(self, words: list[str], check: bool) -> subprocess.CompletedProcess[str]:
@@ -34,12 +35,17 @@ class Shell:
         folder = Path(words[words.index("--out") + 1])
         marks = words[words.index("--minutes") + 1 :] if "--minutes" in words else ["61.5"]
         scores = [
-            {"minutes": float(mark), "test_bleu_beam4": 30.0 + float(mark), "signature": "s"}
+            {
+                "minutes": float(mark),
+                "step": 9000,
+                "test_bleu_beam4": 30.0 + float(mark),
+                "signature": "s",
+            }
             for mark in marks
             if mark != "--resume"
         ]
         folder.mkdir(parents=True, exist_ok=True)
-        recipe = {"budget": {"minutes": [180.0]}}
+        recipe = {"budget": {"steps": [self.most]}}
         facts = {"parameters": 7, "commit": "c", "recipe": recipe, "scores": scores}
         facts |= {"hardware": {"threads": 2}}
         (folder / "scores.json").write_text(json.dumps(facts), "utf-8")
@@ -74,6 +80,13 @@ def test_each_time_of_each_run_is_a_row(tmp_path: Path, monkeypatch: pytest.Monk
     ]
     assert {(row["parameters"], row["commit"], row["threads"]) for row in rows} == {(7, "c", 2)}
     assert [row.get("until") for row in rows] == [*[None] * 6, "until no better"]
+
+
+def test_a_patient_run_may_use_all_its_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = measured(tmp_path, Shell(most=9000), monkeypatch)
+    assert rows[-1]["until"] == "9,000 steps"
 
 
 def test_what_is_done_is_not_repeated_and_what_was_stopped_goes_on(
