@@ -1,9 +1,10 @@
 """Write ``requirements.lock``: the exact versions that the book is run and tested with.
 
 ``python -m tools.lock`` asks pip which versions it would install, today and into an empty
-environment, for the ranges and extras of ``pyproject.toml``, and stores the answer. It installs
-nothing. torch stays as it is, since a new torch can change what a trained model prints;
-``--newest`` moves it, too, and so does a requirement such as ``torch==2.13.0``.
+environment, for the ranges and extras of ``pyproject.toml``, and stores the answer. It asks for
+the oldest Python that the project promises, whichever it runs in itself. It installs nothing.
+torch stays as it is, since a new torch can change what a trained model prints; ``--newest`` moves
+it, too, and so does a requirement such as ``torch==2.13.0``.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 from tools import ROOT
@@ -43,6 +45,13 @@ def locked(text: str) -> dict[str, str]:
     return {canonical(name): version for name, version in pairs}
 
 
+def oldest_python() -> str:
+    """The first version that ``requires-python`` allows, such as 3.11."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    allowed: str = project["requires-python"]
+    return allowed.removeprefix(">=")
+
+
 def resolve(held: list[str]) -> dict[str, str]:
     """The versions that pip would install for the package and its extras, by canonical name.
 
@@ -52,6 +61,8 @@ def resolve(held: list[str]) -> dict[str, str]:
         report = Path(folder) / "report.json"
         command = [
             *(sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet"),
+            # For another Python than its own, pip wants to be told of a folder, and of no builds.
+            *(f"--python-version={oldest_python()}", f"--target={folder}", "--only-binary=:all:"),
             *(f"--report={report}", f"{ROOT}[book,test]", *held),
         ]
         subprocess.run(command, check=True)

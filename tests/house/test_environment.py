@@ -4,16 +4,17 @@ import ast
 import sys
 import tomllib
 from collections import deque
-from importlib.metadata import distribution, version
+from importlib.metadata import distribution, metadata, version
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 import tfmr
-from tools.lock import MACHINE, canonical, locked, public
+from tools.lock import MACHINE, canonical, locked, oldest_python, public
 
 ROOT = Path(tfmr.__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -63,6 +64,12 @@ def test_the_lock_is_sorted_names_and_public_versions_only() -> None:
 @pytest.mark.parametrize("name", LOCKED)
 def test_the_environment_has_the_version_of_the_lock(name: str) -> None:
     assert public(version(name)) == LOCKED[name], "run: make check (it installs the lock anew)"
+
+
+@pytest.mark.parametrize("name", LOCKED)
+def test_the_oldest_python_can_install_the_lock(name: str) -> None:
+    pythons = SpecifierSet(metadata(name).get("Requires-Python") or "")
+    assert pythons.contains(f"{oldest_python()}.0"), "run: make lock"
 
 
 def needed() -> set[str]:
