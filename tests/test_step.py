@@ -111,6 +111,29 @@ def test_bf16_is_taken_where_it_is_fast() -> None:
         assert_close(y, linear(x).to(kind), atol=0.02, rtol=0.02)
 
 
+@pytest.mark.usefixtures("medium")
+@pytest.mark.parametrize("light", [True, False])
+def test_the_source_is_read_as_the_decoder_multiplies(
+    light: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step, "LIGHT", 2**21 if light else 0)
+    model, kinds = build(), set[torch.dtype]()
+    memory, _ = model.encode(pad(UNEQUAL))
+    across = [block.cross_attention for block in model.decoder.blocks]  # type: ignore[union-attr]
+    for linear in [*model.encoder.modules(), *(w for a in across for w in (a.w_k, a.w_v))]:
+        if isinstance(linear, torch.nn.Linear):
+            linear.register_forward_hook(lambda *called: kinds.add(called[-1].dtype))
+    state = model.start(pad(UNEQUAL), 5, beam=3)
+    fast = uses_bf16("auto", memory.device) and not light
+    assert kinds == {torch.bfloat16 if fast else torch.float32}
+    assert isinstance(state, StepState)
+    for attention, block in zip(across, state.blocks, strict=True):
+        keys, _ = block.heard.read()
+        assert keys.dtype == torch.float32
+        whole = attention.w_k(memory).view(4, 5, 2, 8).transpose(1, 2)
+        assert_close(keys, whole, atol=0.05, rtol=0.05)
+
+
 def test_the_source_is_kept_once_for_all_hypotheses_and_nothing_moves() -> None:
     model = build()
     state = model.start(pad(UNEQUAL), 5, beam=3)

@@ -56,8 +56,7 @@ class StepState:
     ) -> None:
         self.beam = beam
         self.position = 0
-        weights = sum(w.numel() for w in [*decoder.parameters(), *output.parameters()])
-        self.light = weights <= LIGHT
+        self.light = is_light(decoder, output)
         self.blocks = [
             BlockStep(block, memory, longest * beam, beam, self.light)
             for block in cast(Iterable[DecoderBlock], decoder.blocks)
@@ -137,7 +136,8 @@ class BlockStep:
         )
         self.said = KVCache(capacity)
         self.heard = KVCache(memory.shape[1])
-        k, v = (w(memory).view(*memory.shape[:2], *self.heads) for w in (across.w_k, across.w_v))
+        shape = (*memory.shape[:2], *self.heads)
+        k, v = (w(memory).to(memory.dtype).view(shape) for w in (across.w_k, across.w_v))
         self.heard.extend(k.transpose(1, 2), v.transpose(1, 2))
 
     def __call__(
@@ -184,6 +184,24 @@ class BlockStep:
         recorded = self.block.cross_attention.recorded
         found = attend(q, *self.heard.read(), padding, recorded)
         return self.join_across(found.transpose(1, 2).reshape(x.shape))
+
+
+def is_light(decoder: Decoder, output: nn.Linear) -> bool:
+    """Whether the decoder has at most :data:`LIGHT` weights, the output's among them."""
+    return sum(w.numel() for w in [*decoder.parameters(), *output.parameters()]) <= LIGHT
+
+
+@contextmanager
+def reading(decoder: Decoder, output: nn.Linear) -> Iterator[None]:
+    """Read the source for this decoder: its products are of the type that the decoder's own will
+    have, see :func:`product`. For so many rows PyTorch's autocast arranges that well enough.
+    """
+    kind = type_of_products(output.weight)
+    if is_light(decoder, output) or kind == output.weight.dtype:
+        yield
+        return
+    with torch.autocast(output.weight.device.type, kind):
+        yield
 
 
 def product(
