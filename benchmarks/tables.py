@@ -235,12 +235,10 @@ def multi30k(record: Record) -> list[str]:
     parts = [part for part in SCORED if any(part in row for row in rows)]
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in sorted(rows, key=lambda r: (directions.index(r["direction"]), r["minutes"])):
-        until = row.get("until", f"{row['minutes']:g}")
+        until = row.get("until", f"{row['minutes']:g} minutes")
         groups.setdefault((row["direction"], row["recipe"], until), []).append(row)
     lines = []
     for (direction, recipe, until), own in groups.items():
-        if "until" in own[0]:
-            until = f"{mean(row['minutes'] for row in own):.0f}, {until}"
         scored = [_spread([row[part] for row in own if part in row]) for part in parts]
         lines.append([direction, recipe, until, str(len(own)), *scored])
     parameters = sorted({row["parameters"] for row in rows})
@@ -249,7 +247,7 @@ def multi30k(record: Record) -> list[str]:
         "BLEU on Multi30k's validation part and test2016: the mean of the seeds, and in brackets "
         f"the lowest and the highest. {' or '.join(f'{n:,}' for n in parameters)} parameters. "
         f"sacreBLEU `{'`, `'.join(signatures)}`.",
-        markdown(["", "recipe", "minutes", "seeds", *(SCORED[p] for p in parts)], lines),
+        markdown(["", "recipe", "trained", "seeds", *(SCORED[p] for p in parts)], lines),
     ]
 
 

@@ -42,7 +42,7 @@ def lead(rows: list[dict[str, Any]], task: str, dropout: str | None = None) -> f
 
 @pytest.mark.parametrize("task", TRAINING)
 def test_training_is_bound_by_products(task: str) -> None:
-    assert 0.7 < share_of_products(task) < 0.8
+    assert 2 / 3 < share_of_products(task) < 0.8
     while_they_last = best(SPEED, task, OWN, "paper")["share_of_peak"] / share_of_products(task)
     assert while_they_last > 0.85
 
@@ -67,13 +67,13 @@ def test_in_fp32_a_search_is_well_ahead_and_not_twice_as_fast(task: str) -> None
     assert 1.25 < rates[OWN, "highest"] / others < 2
 
 
-def test_in_bf16_only_the_search_with_a_beam_is_about_twice_as_fast() -> None:
+def test_in_bf16_only_the_search_with_a_beam_is_twice_as_fast() -> None:
     settings = read(FOLDER / "speed.json")["settings"]
     assert settings["decoder"] == {"highest": "float32", "medium": "bfloat16"}
     assert settings["product_error"]["medium"] < 1e-6  # PyTorch's own products stay in fp32
     assert [best(SPEED, task, OWN)["precision"] for task in TOGETHER] == ["medium", "medium"]
-    assert lead(SPEED, "beam") == pytest.approx(2, rel=0.05)
-    assert lead(SPEED, "greedy") < 1.9
+    assert lead(SPEED, "beam") > 2
+    assert 1.7 < lead(SPEED, "greedy") < 2
 
 
 @pytest.mark.parametrize("task", TOGETHER)
@@ -90,8 +90,7 @@ def test_what_is_left_of_greedy_search_is_reading_and_small_steps() -> None:
 
 def test_tfmr_takes_more_steps_in_the_same_minutes_and_ends_higher() -> None:
     record = read(FOLDER / "quality.json")
-    assert record["settings"]["peaks"] == {"marian": 0.001}
-    assert record["settings"]["recipe"]["train"]["peak"] == 0.004
+    assert record["settings"]["peaks"] == {}  # everybody learns at the recipe's rate
     for minutes in record["settings"]["minutes"]:
         own, *others = (row for row in record["rows"] if row["minutes"] == minutes)
         assert own["system"] == OWN

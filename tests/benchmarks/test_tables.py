@@ -123,11 +123,11 @@ def test_directions_stand_together_and_times_rise() -> None:
     ]
     text = section("multi30k", {**SPEED, "kind": "multi30k", "rows": rows})
     assert text.endswith(
-        "|  | recipe | minutes | seeds | test, beam 4 |\n|---|--:|--:|--:|--:|\n"
-        "| de-en | multi30k | 5 | 2 | 31.0 (30.0–32.0) |\n"
-        "| de-en | multi30k | 20 | 1 | 39.0 |\n"
-        "| de-en | multi30k-patient | 63, until no better | 1 | 40.0 |\n"
-        "| en-de | multi30k | 5 | 1 | 25.0 |\n"
+        "|  | recipe | trained | seeds | test, beam 4 |\n|---|--:|--:|--:|--:|\n"
+        "| de-en | multi30k | 5 minutes | 2 | 31.0 (30.0–32.0) |\n"
+        "| de-en | multi30k | 20 minutes | 1 | 39.0 |\n"
+        "| de-en | multi30k-patient | until no better | 1 | 40.0 |\n"
+        "| en-de | multi30k | 5 minutes | 1 | 25.0 |\n"
     )
 
 

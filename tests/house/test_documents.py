@@ -117,6 +117,9 @@ def test_the_readme_quotes_the_recorded_runs() -> None:
     for minutes in record["settings"]["minutes"]:
         scores = [row["test_bleu_beam4"] for row in german if row["minutes"] == minutes]
         assert f"{mean(scores):.1f} after {minutes:g}" in told
+    [patient] = [row for row in german if row["recipe"] == "multi30k-patient"]
+    best, steps = patient["test_bleu_beam4"], patient["step"]
+    assert f"no object: from German it reached {best:.1f} after {steps:,} steps" in told
     longest = record["settings"]["minutes"][-1]
     to_german, to_french = (
         row["test_bleu_beam4"]
