@@ -73,7 +73,7 @@ def test_in_bf16_only_the_search_with_a_beam_is_twice_as_fast() -> None:
     assert settings["product_error"]["medium"] < 1e-6  # PyTorch's own products stay in fp32
     assert [best(SPEED, task, OWN)["precision"] for task in TOGETHER] == ["medium", "medium"]
     assert lead(SPEED, "beam") > 2
-    assert 1.7 < lead(SPEED, "greedy") < 2
+    assert 1.75 < lead(SPEED, "greedy") < 1.85  # missed by a tenth
 
 
 @pytest.mark.parametrize("task", TOGETHER)
@@ -86,6 +86,7 @@ def test_what_is_left_of_greedy_search_is_reading_and_small_steps() -> None:
     kinds = {row["kind"]: row["share"] for row in PROFILE if row["task"] == "greedy"}
     _, *besides = sorted(kinds, key=lambda kind: -kinds[kind])
     assert set(besides[:2]) == {"fused attention", "between operations"}
+    assert kinds["between operations"] > 1 - lead(SPEED, "greedy") / 2
 
 
 def test_tfmr_takes_more_steps_in_the_same_minutes_and_ends_higher() -> None:
