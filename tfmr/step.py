@@ -193,8 +193,9 @@ def is_light(decoder: Decoder, output: nn.Linear) -> bool:
 
 @contextmanager
 def reading(decoder: Decoder, output: nn.Linear) -> Iterator[None]:
-    """Read the source for this decoder: its products are of the type that the decoder's own will
-    have, see :func:`product`. For so many rows PyTorch's autocast arranges that well enough.
+    """Read the source for this decoder: for a heavy one with products of the
+    :func:`tfmr.precision.type_of_products`, as :func:`product` takes them for its several rows. For
+    the many rows of a source PyTorch's autocast arranges that well enough.
     """
     kind = type_of_products(output.weight)
     if is_light(decoder, output) or kind == output.weight.dtype:

@@ -14,6 +14,7 @@ import yaml
 import tfmr
 from benchmarks.record import read
 from tests.house.test_layout import ORDER
+from tfmr.train.recipes import RECIPES
 from tools.notebooks import chapters
 
 ROOT = Path(tfmr.__file__).parent.parent
@@ -131,6 +132,15 @@ def test_the_readme_quotes_the_recorded_runs() -> None:
     assert f"and to French {to_french:.1f}, with one seed each" in told
     marks = " ".join(f"{minutes:g}" for minutes in record["settings"]["minutes"])
     assert f"--corpus multi30k --direction de-en --minutes {marks}" in told
+
+
+def test_the_chapter_on_training_says_when_the_patient_recipe_ends() -> None:
+    recipe = RECIPES["multi30k-patient"]
+    told = (ROOT / "book" / "11-training.ipynb").read_text("utf-8")
+    assert recipe.score.patience == 10
+    assert f"nothing better ten times in a row, or at step {recipe.budget.steps[-1]:,}" in told
+    assert recipe.tables()["model"]["dropout"] > RECIPES["multi30k"].tables()["model"]["dropout"]
+    assert recipe.train.average > RECIPES["multi30k"].train.average
 
 
 def test_the_run_that_the_book_reads_is_the_first_of_them() -> None:
