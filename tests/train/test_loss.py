@@ -62,7 +62,11 @@ def test_the_loss_without_the_scores_equals_the_loss_of_the_scores(
     assert_close(gradients[0], gradients[1])
 
 
-def test_under_autocast_only_the_products_are_rounded() -> None:
+@pytest.mark.parametrize("rows", [4, 256])
+def test_under_autocast_only_the_products_are_rounded(
+    monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(loss_module, "ROWS", rows)
     torch.manual_seed(0)
     x, weight = torch.randn(3, 5, 8, requires_grad=True), torch.randn(9, 8, requires_grad=True)
     target = torch.randint(4, 9, (3, 5))

@@ -79,8 +79,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
             d_scores.scatter_add_(-1, wanted, torch.full_like(hit, smoothing - 1))
             d_quick = d_scores.to(quick)
             d_x[rows] = d_quick @ weight_quick
-            d_weight += d_quick.T @ x_quick[rows]
-        ctx.save_for_backward(d_x / n, d_weight / n)
+            if quick == exact:
+                d_weight.addmm_(d_quick.T, x_quick[rows])
+            else:
+                d_weight += d_quick.T @ x_quick[rows]
+        ctx.save_for_backward(d_x.div_(n), d_weight.div_(n))
         return total / n
 
     @staticmethod
