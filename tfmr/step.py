@@ -255,53 +255,44 @@ def attend(
     """:func:`tfmr.attention.scaled_dot_product_attention` of a few queries.
 
     ``bias`` is added to the scores; the weights are added to ``recorded`` if there is such a list.
-    The fused kernel is made for one query or for many; for the few of a beam it takes ten times as
-    long on a CPU as the plain products.
+    On a CPU the fused kernel takes up to ten times as long for the few queries of a beam as the
+    plain products, and longer for those of many sentences; a lone query it answers sooner.
     """
-    if recorded is None and (q.device.type != "cpu" or q.shape[2] == 1):
+    alone = len(q) == q.shape[2] == 1
+    if recorded is None and (alone or q.device.type != "cpu"):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-    with plain_products():
-        scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.transpose(-2, -1)
-        if bias is not None:
-            scores += bias
-        weights = scores.softmax(dim=-1)
-        if recorded is not None:
-            recorded.append(weights.detach())
-        return weights @ v
-
-
-@contextmanager
-def plain_products() -> Iterator[None]:
-    """Multiply by the plain library, whatever :func:`torch.set_float32_matmul_precision` says.
-
-    The other settings choose a library that is made for large matrices. It takes up to five times
-    as long for the few rows, and for the many small products, of a step.
-    """
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+    scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.transpose(-2, -1)
+    if bias is not None:
+        scores += bias
+    weights = scores.softmax(dim=-1)
+    if recorded is not None:
+        recorded.append(weights.detach())
+    return weights @ v
 
 
 @contextmanager
 def economy(rows: Tensor, light: bool) -> Iterator[None]:
-    """Use :func:`plain_products`, and one thread if the decoder is ``light``, for few ``rows`` on a
-    CPU: to wake a second one takes longer than it could save.
+    """On a CPU, multiply by the plain library, whatever :func:`torch.set_float32_matmul_precision`
+    says: the other settings choose one that is made for large matrices, and takes up to five times
+    as long for the few rows, and for the many small products, of a step.
+
+    Few ``rows`` of a ``light`` decoder are left to one thread: to wake a second one takes longer
+    than it could save.
     """
-    if rows.device.type != "cpu" or len(rows) > FEW:
+    if rows.device.type != "cpu":
         yield
         return
-    before = torch.get_num_threads()
-    if light:
+    precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    alone = light and len(rows) <= FEW
+    torch.set_float32_matmul_precision("highest")
+    if alone:
         torch.set_num_threads(1)
     try:
-        with plain_products():
-            yield
+        yield
     finally:
-        if light:
-            torch.set_num_threads(before)
+        torch.set_float32_matmul_precision(precision)
+        if alone:
+            torch.set_num_threads(threads)
 
 
 def additive(mask: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:

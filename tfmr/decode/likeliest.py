@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tfmr.decode.search import longest_outputs, say
+from tfmr.decode.search import best, longest_outputs, say
 from tfmr.ids import BOS, EOS
 from tfmr.translator import Translator
 
@@ -57,6 +57,7 @@ def greedy(
     def likeliest(
         scores: Float[Tensor, "rows vocab"], sentences: Sequence[int]
     ) -> Int[Tensor, "rows"]:
-        return EOS + scores[:, EOS:].argmax(dim=1)
+        _, places = best(scores[:, EOS:], 1)
+        return EOS + places.squeeze(1)
 
     return say(model, source, likeliest, on_finished)

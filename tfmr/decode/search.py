@@ -69,9 +69,13 @@ def _ranked(
 ) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
     """:func:`best`, looking at everything.
 
-    ``topk`` takes equals in any order. Among more than enough of the greatest, a stable sort brings
-    them into their own; unless even the last of those equals the ``k``-th, which is rare.
+    Of one, ``max`` finds the first. ``topk`` takes equals in any order. Among more than enough of
+    the greatest, a stable sort brings them into their own; unless even the last of those equals the
+    ``k``-th, which is rare.
     """
+    if k == 1:
+        value, place = scores.max(dim=1, keepdim=True)
+        return value, place
     values, places = scores.topk(min(2 * k + 1, scores.shape[1]), dim=1)
     if (values[:, -1] == values[:, min(k, values.shape[1]) - 1]).any():
         places = torch.arange(scores.shape[1], device=scores.device).expand_as(scores)
