@@ -8,14 +8,14 @@ import torch
 from torch.testing import assert_close
 
 from tfmr import step
-from tfmr.attention import KVCache, scaled_dot_product_attention
+from tfmr.attention import KVCache, additive, scaled_dot_product_attention
 from tfmr.data.batches import pad
 from tfmr.decode import greedy, greedy_naive
 from tfmr.errors import TfmrError
 from tfmr.ids import PAD
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.precision import uses_bf16
-from tfmr.step import FEW, StepState, additive, attend, economy
+from tfmr.step import FEW, StepState, attend, economy
 
 UNEQUAL = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 13], [14]]
 EQUAL = [[4, 5, 6], [7, 8, 9], [10, 11, 12], [13, 14, 15]]

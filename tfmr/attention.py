@@ -7,14 +7,12 @@ convention of :func:`torch.nn.functional.scaled_dot_product_attention`;
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
 
 import torch
 import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tfmr.errors import TfmrError, require
 from tfmr.ids import PAD
@@ -156,6 +154,27 @@ def scaled_dot_product_attention(
     return weights @ v, weights
 
 
+def additive(mask: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
+    """The mask as a number to add to a score: 0 where a query may read, -inf where it may not."""
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -math.inf)
+
+
+def unfused_attention(
+    q: Float[Tensor, "*batch query d_k"],
+    k: Float[Tensor, "*batch key d_k"],
+    v: Float[Tensor, "*batch key d_v"],
+    bias: Float[Tensor, "..."] | None = None,
+) -> tuple[Float[Tensor, "*batch query d_v"], Float[Tensor, "*batch query key"]]:
+    """:func:`scaled_dot_product_attention` in a hurry: the scores are changed where they lie, the
+    mask comes as an :func:`additive` bias, and nothing is checked.
+    """
+    scores = (q @ k.transpose(-2, -1)).mul_(1 / math.sqrt(q.shape[-1]))
+    if bias is not None:
+        scores += bias
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
 SHORT = 64
 """Up to this many keys, a CPU attends faster without blocks."""
 
@@ -170,9 +189,11 @@ def fused_attention(
 
     The kernel works through the keys in blocks and never holds the ``(query, key)`` weights in
     memory (Dao et al., 2022), so there are none to return. On a CPU, blocks cost more than they
-    save while a sentence has at most :data:`SHORT` keys, and the plain products are taken instead;
-    and :class:`torch.autocast` does not reach the kernel, whose backward pass is many times slower
-    there in bfloat16 than in single precision.
+    save while a sentence has at most :data:`SHORT` keys, and :func:`unfused_attention` does it
+    instead; and :class:`torch.autocast` does not reach the kernel, whose backward pass is many
+    times slower there in bfloat16 than in single precision.
+
+    A query that may read no key finds 0 or NaN: unlike there, nobody looks for one.
 
     Raises:
         TfmrError: if the shapes do not fit each other or the mask is not boolean.
@@ -183,8 +204,10 @@ def fused_attention(
     if torch.is_autocast_enabled("cpu"):
         with torch.autocast("cpu", enabled=False):
             return fused_attention(q.float(), k.float(), v.float(), mask)
-    with sdpa_kernel(SDPBackend.MATH) if k.shape[-2] <= SHORT else nullcontext():
+    if k.shape[-2] > SHORT:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    bias = None if mask is None else additive(mask, q.dtype)
+    return unfused_attention(q, k, v, bias)[0]
 
 
 Rotation = Callable[[Tensor, int], Tensor]

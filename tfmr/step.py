@@ -11,7 +11,6 @@ stands what makes it several times faster while a translation is being said, and
 - No shape is checked, and nothing is masked where there is nothing to hide.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -21,7 +20,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from tfmr.attention import KVCache
+from tfmr.attention import KVCache, additive, unfused_attention
 from tfmr.decoder import Decoder, DecoderBlock
 from tfmr.layers import LayerNorm, Residual
 from tfmr.precision import type_of_products
@@ -255,19 +254,16 @@ def attend(
     """:func:`tfmr.attention.scaled_dot_product_attention` of a few queries.
 
     ``bias`` is added to the scores; the weights are added to ``recorded`` if there is such a list.
-    On a CPU the fused kernel takes up to ten times as long for the few queries of a beam as the
-    plain products, and longer for those of many sentences; a lone query it answers sooner.
+    On a CPU the fused kernel takes up to ten times as long as the plain products for the few
+    queries of a beam, and longer for those of many sentences; a lone query it answers sooner.
     """
     alone = len(q) == q.shape[2] == 1
     if recorded is None and (alone or q.device.type != "cpu"):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-    scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.transpose(-2, -1)
-    if bias is not None:
-        scores += bias
-    weights = scores.softmax(dim=-1)
+    found, weights = unfused_attention(q, k, v, bias)
     if recorded is not None:
         recorded.append(weights.detach())
-    return weights @ v
+    return found
 
 
 @contextmanager
@@ -293,11 +289,6 @@ def economy(rows: Tensor, light: bool) -> Iterator[None]:
         torch.set_float32_matmul_precision(precision)
         if alone:
             torch.set_num_threads(threads)
-
-
-def additive(mask: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
-    """The mask as a number to add to a score: 0 where a query may read, -inf where it may not."""
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -math.inf)
 
 
 def _before(residual: Residual, x: Float[Tensor, "rows d_model"]) -> Float[Tensor, "rows d_model"]:
