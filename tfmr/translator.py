@@ -82,7 +82,10 @@ class Translator(nn.Module):
         raise NotImplementedError
 
     def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
-        """Say ``tokens``, one per row of the ``state``; the scores of what may come next."""
+        """Say ``tokens``, one per row of the ``state``; the scores of what may come next.
+
+        They are the caller's, who may write into them.
+        """
         raise NotImplementedError
 
     def alignment(

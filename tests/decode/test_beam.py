@@ -25,6 +25,7 @@ from tfmr.decode import (
     greedy,
     length_penalty,
 )
+from tfmr.decode.beam import ROWS, log_softmax_
 from tfmr.errors import TfmrError
 from tfmr.ids import BOS, EOS, PAD
 from tfmr.translator import Translator
@@ -145,6 +146,15 @@ def test_scores_are_those_of_teacher_forcing(kind: str) -> None:
             assert hypothesis.log_prob == pytest.approx(expected, abs=1e-9)
             penalty = ((5 + len(said)) / 6) ** 0.6
             assert hypothesis.score == pytest.approx(expected / penalty, abs=1e-9)
+
+
+@pytest.mark.parametrize("rows", [1, ROWS, 2 * ROWS + 3])
+def test_log_probabilities_in_the_memory_of_the_scores(rows: int) -> None:
+    torch.manual_seed(0)
+    scores = torch.randn(rows, 7, dtype=torch.float64)
+    wanted = scores.log_softmax(dim=-1)
+    assert log_softmax_(scores) is scores
+    assert torch.equal(scores, wanted)
 
 
 def test_what_has_not_ended_is_cut_off_at_the_limit() -> None:

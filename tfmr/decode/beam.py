@@ -14,6 +14,8 @@ from tfmr.translator import Translator
 
 ALPHA = 0.6
 """The length penalty of Vaswani et al. (2017), section 6.1."""
+ROWS = 64
+"""So many distributions of the next token are computed at once."""
 
 
 def length_penalty(length: int, alpha: float = ALPHA) -> float:
@@ -168,7 +170,7 @@ def beam_search(
     search = _Search(limits, beam, alpha, n_best, source.device)
     tokens = torch.full((len(limits) * beam,), BOS, device=source.device)
     while True:
-        step = search.advance(model.step(tokens, state).log_softmax(dim=-1))
+        step = search.advance(log_softmax_(model.step(tokens, state)))
         if on_step is not None:
             on_step(step)
         over = search.over()
@@ -182,6 +184,17 @@ def beam_search(
             search.keep(going)
         state.reorder(search.parents)
         tokens = search.said[:, :, search.length - 1].flatten()
+
+
+def log_softmax_(scores: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
+    """:func:`torch.log_softmax` of the ``scores``, where they lie.
+
+    Nothing else in a step is as large, and memory for as much again must come from the system,
+    which clears it first: that takes longer than the arithmetic. Pieces use their memory in turns.
+    """
+    for rows in scores.split(ROWS):
+        rows.copy_(rows.log_softmax(dim=-1))
+    return scores
 
 
 class _Search:
