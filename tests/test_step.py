@@ -51,7 +51,7 @@ def check(
         scores = model.step(tokens, state)
         with torch.no_grad():
             whole = model(source[active].repeat_interleave(beam, dim=0), torch.tensor(said))
-        assert_close(scores, whole[:, -1], atol=atol, rtol=rtol)
+        assert_close(scores.to(whole.dtype), whole[:, -1], atol=atol, rtol=rtol)
 
         kept = {4: [3, 1, 2], 7: [2, 1], 9: [0]}.get(position, list(range(len(active))))
         state.keep(torch.tensor(kept))

@@ -87,7 +87,9 @@ class StepState:
             self.ancestry = self.ancestry.take_along_dim(parents[:, None, :, None], dim=2)
 
     def advance(self, x: Float[Tensor, "rows d_model"]) -> Float[Tensor, "rows vocab"]:
-        """From the embedding of one word more of each hypothesis to the scores of the next."""
+        """From the embedding of one word more of each hypothesis to the scores of the next, in the
+        type in which :func:`product` takes them.
+        """
         with economy(x, self.light):
             if self.beam > 1:
                 own = self._siblings.expand(len(x) // self.beam, 1, -1, -1)
@@ -96,7 +98,7 @@ class StepState:
             for block in self.blocks:
                 x = block(x, self.position, self.ancestry, self.padding)
             self.position += 1
-            return self.output(self.norm(x)).to(x.dtype)
+            return self.output(self.norm(x))
 
 
 class BlockStep:

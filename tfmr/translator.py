@@ -84,7 +84,7 @@ class Translator(nn.Module):
     def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
         """Say ``tokens``, one per row of the ``state``; the scores of what may come next.
 
-        They are the caller's, who may write into them.
+        They are the caller's, who may write into them, and may be of half precision.
         """
         raise NotImplementedError
 

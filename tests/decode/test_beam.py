@@ -155,6 +155,8 @@ def test_log_probabilities_in_the_memory_of_the_scores(rows: int) -> None:
     wanted = scores.log_softmax(dim=-1)
     assert log_softmax_(scores) is scores
     assert torch.equal(scores, wanted)
+    half = scores.bfloat16()
+    assert torch.equal(log_softmax_(half), half.float().log_softmax(dim=-1))
 
 
 def test_what_has_not_ended_is_cut_off_at_the_limit() -> None:

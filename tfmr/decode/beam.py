@@ -187,11 +187,12 @@ def beam_search(
 
 
 def log_softmax_(scores: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
-    """:func:`torch.log_softmax` of the ``scores``, where they lie.
+    """:func:`torch.log_softmax` of the ``scores``, where they lie if they are not half precision.
 
     Nothing else in a step is as large, and memory for as much again must come from the system,
     which clears it first: that takes longer than the arithmetic. Pieces use their memory in turns.
     """
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     for rows in scores.split(ROWS):
         rows.copy_(rows.log_softmax(dim=-1))
     return scores
