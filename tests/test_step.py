@@ -134,6 +134,30 @@ def test_the_source_is_read_as_the_decoder_multiplies(
         assert_close(keys, whole, atol=0.05, rtol=0.05)
 
 
+def test_sentences_of_like_length_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, read = build().double(), list[list[list[int]]]()
+
+    def encode(source: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        read.append(source.tolist())
+        return model.encode(source)
+
+    source = pad([*UNEQUAL, [4, PAD, 6]])
+    whole, mask = step.in_groups(encode, source)
+    assert read == [source.tolist()]
+    monkeypatch.setattr(step, "TOGETHER", 2)
+    memory, same = step.in_groups(encode, source)
+    assert read[1:] == [[[4, 5, 6, 7, 8], [11, 12, 13, 0, 0]], [[4, 0, 6], [9, 10, 0]], [[14]]]
+    assert torch.equal(mask, same)
+    assert_close(memory[mask[:, 0, 0]], whole[mask[:, 0, 0]])
+    check(model, UNEQUAL, beam=3)
+
+
+def test_an_empty_sentence_among_groups_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step, "TOGETHER", 2)
+    with pytest.raises(TfmrError, match=r"row \[1\] of 4 has none"):
+        build().start(pad([[4, 5, 6], [PAD], [7], [8]]), 5)
+
+
 def test_the_source_is_kept_once_for_all_hypotheses_and_nothing_moves() -> None:
     model = build()
     state = model.start(pad(UNEQUAL), 5, beam=3)

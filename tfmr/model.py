@@ -14,7 +14,7 @@ from tfmr.encoder import Encoder
 from tfmr.errors import TfmrError, require
 from tfmr.layers import Activation, Dropout, Norm
 from tfmr.position import LearnedPosition, RotaryPosition, SinusoidalPosition
-from tfmr.step import StepState, reading
+from tfmr.step import StepState, in_groups, reading
 from tfmr.translator import DecoderState, Translator, check_pairs, config_from_dict, look_up
 
 Position = Literal["sinusoidal", "learned", "rotary"]
@@ -234,7 +234,7 @@ class Transformer(Translator):
             TfmrError: if an id is outside the vocabulary, or a sentence is empty or too long.
         """
         with reading(self.decoder, self.output):
-            memory, mask = self.encode(source)
+            memory, mask = in_groups(self.encode, source)
             return StepState(self.decoder, self.output, memory, mask, longest, beam)
 
     @torch.no_grad()

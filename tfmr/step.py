@@ -9,6 +9,7 @@ stands what makes it several times faster while a translation is being said, and
   written, and a mask, the ``ancestry``, says to whose past it belongs.
 - The matrices are arranged for products of few rows once, not in every step: :func:`product`.
 - No shape is checked, and nothing is masked where there is nothing to hide.
+- Of a source with much padding, little of it is read: :func:`in_groups`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +21,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from tfmr.attention import KVCache, additive, unfused_attention
+from tfmr.attention import KVCache, additive, padding_mask, unfused_attention
 from tfmr.decoder import Decoder, DecoderBlock
 from tfmr.layers import LayerNorm, Residual
 from tfmr.precision import type_of_products
@@ -30,6 +31,8 @@ FEW = 4
 LIGHT = 2**21
 """A decoder of up to so many weights is light: a core keeps them at hand from step to step. Those
 of a heavier one come from memory each time, and several cores together bring them faster."""
+TOGETHER = 32
+"""So many sentences are read at once: few enough to be of like length, enough for a CPU to do."""
 
 
 class StepState:
@@ -204,6 +207,27 @@ def reading(decoder: Decoder, output: nn.Linear) -> Iterator[None]:
         return
     with torch.autocast(output.weight.device.type, kind):
         yield
+
+
+def in_groups(
+    encode: Callable[[Tensor], tuple[Tensor, Tensor]],
+    source: Int[Tensor, "sentences source"],
+) -> tuple[Float[Tensor, "sentences source d_model"], Bool[Tensor, "sentences 1 1 source"]]:
+    """The memory that ``encode`` makes of the source, and its mask.
+
+    On a CPU many sentences are read in groups of like length, each only as far as its longest, so
+    that less of what is read is padding. What stands at padding in the memory nobody looks at.
+    """
+    if len(source) <= TOGETHER or source.device.type != "cpu":
+        return encode(source)
+    mask = padding_mask(source)
+    ends = (mask.flatten(1) * torch.arange(1, source.shape[1] + 1)).amax(dim=1)
+    groups = ends.argsort(descending=True, stable=True).split(TOGETHER)
+    parts = [encode(source[rows, : ends[rows[0]]])[0] for rows in groups]
+    memory = parts[0].new_zeros(*source.shape, parts[0].shape[2])
+    for rows, part in zip(groups, parts, strict=True):
+        memory[rows, : part.shape[1]] = part
+    return memory, mask
 
 
 def product(
