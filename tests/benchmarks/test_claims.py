@@ -73,7 +73,7 @@ def test_in_bf16_only_the_search_with_a_beam_is_twice_as_fast() -> None:
     assert settings["product_error"]["medium"] < 1e-6  # PyTorch's own products stay in fp32
     assert [best(SPEED, task, OWN)["precision"] for task in TOGETHER] == ["medium", "medium"]
     assert lead(SPEED, "beam") > 2
-    assert 1.75 < lead(SPEED, "greedy") < 1.85  # missed by a tenth
+    assert 1.85 < lead(SPEED, "greedy") < 1.95  # missed by a twentieth
 
 
 @pytest.mark.parametrize("task", TOGETHER)
@@ -82,10 +82,10 @@ def test_products_take_the_largest_part_of_a_search(task: str) -> None:
     assert max(kinds, key=lambda kind: kinds[kind]) == "products of matrices"
 
 
-def test_what_is_left_of_greedy_search_is_reading_and_small_steps() -> None:
+def test_what_is_left_of_greedy_search_is_small_steps_and_moving() -> None:
     kinds = {row["kind"]: row["share"] for row in PROFILE if row["task"] == "greedy"}
     _, *besides = sorted(kinds, key=lambda kind: -kinds[kind])
-    assert set(besides[:2]) == {"fused attention", "between operations"}
+    assert besides[:2] == ["between operations", "moving numbers"]
     assert kinds["between operations"] > 1 - lead(SPEED, "greedy") / 2
 
 
