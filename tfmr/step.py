@@ -9,7 +9,7 @@ stands what makes it several times faster while a translation is being said, and
   written, and a mask, the ``ancestry``, says to whose past it belongs.
 - The matrices are arranged for products of few rows once, not in every step: :func:`product`.
 - No shape is checked, and nothing is masked where there is nothing to hide.
-- Of a source with much padding, little of it is read: :func:`in_groups`.
+- Sentences of like length are read together, and little padding with them: :func:`in_groups`.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -79,6 +79,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             d_scores.scatter_add_(-1, wanted, torch.full_like(hit, smoothing - 1))
             d_quick = d_scores.to(quick)
             d_x[rows] = d_quick @ weight_quick
+            # One gradient is large enough: where the types allow it, none is made beside it to add.
             if quick == exact:
                 d_weight.addmm_(d_quick.T, x_quick[rows])
             else:
