@@ -48,8 +48,9 @@ ARITHMETIC: dict[Sites, Precision] = {"paper": "fp32", "own": "auto"}
 """In which tfmr trains: like everybody, or as its recipes say. The others take no bf16 unasked."""
 SIZE = 2048
 """Rows and columns of the matrices whose product is the peak."""
-ROUNDS = {"train A": 5, "train B": 5, "greedy": 7, "beam": 3, "single": 7}
-"""How often each task is measured if nothing else is asked for."""
+ROUNDS = {"train A": 5, "train B": 5, "greedy": 25, "beam": 7, "single": 15}
+"""How often each task is measured if nothing else is asked for: a short one, which a moment's
+disturbance doubles, more often."""
 DROPOUT = 0.1
 STEPS = 30
 """Tokens of every translation."""
@@ -85,8 +86,8 @@ class Speed:
     peers: tuple[str, ...] = PEERS
     """Whom to measure beside tfmr: torch, marian, x-transformers."""
     rounds: int | None = None
-    """Turns of every system that count, one more goes before them; if not given, from 3 to 7, so
-    that all tasks take about as long."""
+    """Turns of every system that count, one more goes before them; if not given, from 5 to 25, the
+    more the shorter a turn is."""
     device: str = "cpu"
     """Or "cuda"."""
     bf16: bool = False

@@ -169,7 +169,7 @@ def _arithmetic(record: Record) -> str:
     if settings.get("own_bf16"):
         said = ["Training multiplies in fp32, but at its own defaults tfmr does so in bf16."]
         if "bfloat16" in settings.get("decoder", {}).values():
-            said.append("At medium it also reads a source, and continues several hypotheses, so.")
+            said.append("At medium it also translates so.")
         said.append("Its share is always one of the peak in fp32.")
     return " ".join(said)
 

@@ -34,6 +34,16 @@ def unchecked() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
+@pytest.fixture
+def medium() -> Iterator[None]:
+    """PyTorch may multiply in bf16."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    yield
+    assert torch.get_float32_matmul_precision() == "medium"
+    torch.set_float32_matmul_precision(before)
+
+
 def in_torch(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Parameters, or their gradients, by the names and in the layout of torch.nn's modules."""
     renamed: dict[str, Tensor] = {}

@@ -1,6 +1,5 @@
 """One word more, the fast way: equal to the whole prefix through the model, whatever happens."""
 
-from collections.abc import Iterator
 from itertools import product
 
 import pytest
@@ -71,16 +70,6 @@ def test_equals_the_whole_prefix(kind: tuple[str, str], beam: int) -> None:
     check(model, EQUAL, beam)
 
 
-@pytest.fixture
-def medium() -> Iterator[None]:
-    """PyTorch may multiply in bf16."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium")
-    yield
-    assert torch.get_float32_matmul_precision() == "medium"
-    torch.set_float32_matmul_precision(before)
-
-
 @pytest.mark.parametrize("beam", [1, 3])
 def test_in_single_precision(beam: int) -> None:
     check(build(), UNEQUAL, beam)
@@ -96,19 +85,8 @@ def test_a_light_decoder_by_the_other_library(beam: int) -> None:
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_heavy_decoder_where_bf16_is_allowed(beam: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight bits of mantissa in every product, if the CPU is fast in them; scores of about one."""
-    monkeypatch.setattr(step, "LIGHT", 0)
+    monkeypatch.setattr("tfmr.arranged.LIGHT", 0)
     check(build(), UNEQUAL, beam, atol=0.05, rtol=0.05)
-
-
-@pytest.mark.usefixtures("medium")
-def test_bf16_is_taken_where_it_is_fast() -> None:
-    torch.manual_seed(0)
-    linear, x = torch.nn.Linear(6, 8).requires_grad_(False), torch.randn(3, 6)
-    fast = torch.bfloat16 if uses_bf16("auto", x.device) else torch.float32
-    for light, kind in ((False, fast), (True, torch.float32)):
-        y = step.product(linear.weight, linear.bias, len(x), light)(x)
-        assert y.dtype == kind
-        assert_close(y, linear(x).to(kind), atol=0.02, rtol=0.02)
 
 
 @pytest.mark.usefixtures("medium")
@@ -116,22 +94,23 @@ def test_bf16_is_taken_where_it_is_fast() -> None:
 def test_the_source_is_read_as_the_decoder_multiplies(
     light: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step, "LIGHT", 2**21 if light else 0)
+    monkeypatch.setattr("tfmr.arranged.LIGHT", 2**21 if light else 0)
     model, kinds = build(), set[torch.dtype]()
     memory, _ = model.encode(pad(UNEQUAL))
     across = [block.cross_attention for block in model.decoder.blocks]  # type: ignore[union-attr]
-    for linear in [*model.encoder.modules(), *(w for a in across for w in (a.w_k, a.w_v))]:
+    for linear in model.encoder.modules():
         if isinstance(linear, torch.nn.Linear):
             linear.register_forward_hook(lambda *called: kinds.add(called[-1].dtype))
     state = model.start(pad(UNEQUAL), 5, beam=3)
     fast = uses_bf16("auto", memory.device) and not light
     assert kinds == {torch.bfloat16 if fast else torch.float32}
     assert isinstance(state, StepState)
+    assert state.maps.hear(memory).dtype == (torch.bfloat16 if fast else torch.float32)
     for attention, block in zip(across, state.blocks, strict=True):
-        keys, _ = block.heard.read()
-        assert keys.dtype == torch.float32
-        whole = attention.w_k(memory).view(4, 5, 2, 8).transpose(1, 2)
-        assert_close(keys, whole, atol=0.05, rtol=0.05)
+        for kept, w in zip(block.heard.read(), (attention.w_k, attention.w_v), strict=True):
+            assert kept.dtype == torch.float32
+            whole = w(memory).view(4, 5, 2, 8).transpose(1, 2)
+            assert_close(kept, whole, atol=0.05, rtol=0.05)
 
 
 def test_sentences_of_like_length_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,30 +185,12 @@ def test_attention_of_a_few_queries(sentences: int, query: int) -> None:
         assert_close(recorded, [weights])
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("light", [True, False])
-@pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("cores", [1, 2, 3])
-def test_a_product_for_many_calls_is_the_linear_map(
-    cores: int, rows: int, light: bool, bias: bool
-) -> None:
-    torch.manual_seed(0)
-    linear, x = torch.nn.Linear(6, 8, bias=bias), torch.randn(rows, 6)
-    before = torch.get_num_threads()
-    torch.set_num_threads(cores)  # 8 rows of the matrix cannot be shared among 3
-    try:
-        multiply = step.product(linear.weight.detach(), linear.bias, rows, light)
-        assert_close(multiply(x), linear(x))
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_a_heavy_decoder_says_what_a_light_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build()
     state = model.start(pad(UNEQUAL), 2)
     assert isinstance(state, StepState)
-    assert state.light
-    monkeypatch.setattr(step, "LIGHT", 0)
+    assert state.maps.light
+    monkeypatch.setattr("tfmr.arranged.LIGHT", 0)
     for sentence in UNEQUAL:
         assert greedy(model, pad([sentence])) == [greedy_naive(model, pad([sentence]))]
 

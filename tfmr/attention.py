@@ -223,10 +223,12 @@ class KVCache:
 
     Args:
         capacity: the most positions it will ever hold.
+        dtype: in which it keeps them; that of the first keys if not given.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, dtype: torch.dtype | None = None) -> None:
         self.capacity = capacity
+        self.dtype = dtype
         self.length = 0
         self._keys = torch.empty(0)
         self._values = torch.empty(0)
@@ -249,8 +251,8 @@ class KVCache:
             )
         if self.length == 0:
             batch, heads, _, d_k = k.shape
-            self._keys = k.new_empty(batch, heads, self.capacity, d_k)
-            self._values = v.new_empty(batch, heads, self.capacity, d_k)
+            self._keys = k.new_empty(batch, heads, self.capacity, d_k, dtype=self.dtype)
+            self._values = v.new_empty(batch, heads, self.capacity, d_k, dtype=self.dtype)
         self._keys[:, :, self.length : end] = k
         self._values[:, :, self.length : end] = v
         self.length = end

@@ -7,20 +7,22 @@ stands what makes it several times faster while a translation is being said, and
   keys and values of the source exist once for each sentence, however wide the beam.
 - No key or value is moved when hypotheses are dropped and others split. Each stays where it was
   written, and a mask, the ``ancestry``, says to whose past it belongs.
-- The matrices are arranged for products of few rows once, not in every step: :func:`product`.
+- The matrices are arranged for products of few rows once for all: :mod:`tfmr.arranged`.
 - No shape is checked, and nothing is masked where there is nothing to hide.
 - Sentences of like length are read together, and little padding with them: :func:`in_groups`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
 import torch
 import torch.nn.functional as F
+from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from tfmr.arranged import BlockMaps, arranged, is_light
 from tfmr.attention import KVCache, additive, padding_mask, unfused_attention
 from tfmr.decoder import Decoder, DecoderBlock
 from tfmr.layers import LayerNorm, Residual
@@ -28,9 +30,6 @@ from tfmr.precision import type_of_products
 
 FEW = 4
 """Up to this many rows, a step of a light decoder is too little work for all that a CPU has."""
-LIGHT = 2**21
-"""A decoder of up to so many weights is light: a core keeps them at hand from step to step. Those
-of a heavier one come from memory each time, and several cores together bring them faster."""
 TOGETHER = 32
 """So many sentences are read at once: few enough to be of like length, enough for a CPU to do."""
 
@@ -58,13 +57,14 @@ class StepState:
     ) -> None:
         self.beam = beam
         self.position = 0
-        self.light = is_light(decoder, output)
+        self.maps = arranged(decoder, output)
+        blocks = cast(list[DecoderBlock], list(decoder.blocks))
+        heard = hear(self.maps.hear(memory), memory.dtype, blocks)
         self.blocks = [
-            BlockStep(block, memory, longest * beam, beam, self.light)
-            for block in cast(Iterable[DecoderBlock], decoder.blocks)
+            BlockStep(*each, longest * beam, beam)
+            for each in zip(blocks, self.maps.blocks, heard, strict=True)
         ]
         self.norm = decoder.norm
-        self.output = product(output.weight, output.bias, len(memory) * beam, self.light)
         self.padding: Float[Tensor, "sentences 1 1 source"] | None = None
         """What is added to the scores of the source's keys: -inf hides padding."""
         if not mask.all():
@@ -91,9 +91,9 @@ class StepState:
 
     def advance(self, x: Float[Tensor, "rows d_model"]) -> Float[Tensor, "rows vocab"]:
         """From the embedding of one word more of each hypothesis to the scores of the next, in the
-        type in which :func:`product` takes them.
+        type in which :func:`tfmr.arranged.product` takes them.
         """
-        with economy(x, self.light):
+        with economy(x, self.maps.light):
             if self.beam > 1:
                 own = self._siblings.expand(len(x) // self.beam, 1, -1, -1)
                 past = self.ancestry
@@ -101,7 +101,7 @@ class StepState:
             for block in self.blocks:
                 x = block(x, self.position, self.ancestry, self.padding)
             self.position += 1
-            return self.output(self.norm(x))
+            return self.maps.output(self.norm(x))
 
 
 class BlockStep:
@@ -109,40 +109,28 @@ class BlockStep:
 
     Args:
         block: the block.
-        memory: what it reads of the source.
+        maps: its matrices, arranged.
+        heard: its keys and values of the source.
         capacity: the most keys of its self-attention.
         beam: hypotheses per sentence.
-        light: whether the decoder is.
     """
 
     def __init__(
         self,
         block: DecoderBlock,
-        memory: Float[Tensor, "sentences source d_model"],
+        maps: BlockMaps,
+        heard: KVCache,
         capacity: int,
         beam: int,
-        light: bool,
     ) -> None:
         self.block = block
         self.residuals = cast(list[Residual], list(block.residuals))
+        self.maps = maps
         self.beam = beam
-        own, across = block.self_attention, block.cross_attention
+        across = block.cross_attention
         self.heads = (across.n_heads, across.d_model // across.n_heads)
-        rows = len(memory) * beam
-        inputs = (own.w_q, own.w_k, own.w_v)
-        self.project_own = product(
-            torch.cat([w.weight for w in inputs]), torch.cat([w.bias for w in inputs]), rows, light
-        )
-        feed = block.feed_forward
-        self.join_own, self.project_query, self.join_across, self.expand, self.contract = (
-            product(matrix.weight, matrix.bias, rows, light)
-            for matrix in (own.w_o, across.w_q, across.w_o, feed.expand, feed.contract)
-        )
         self.said = KVCache(capacity)
-        self.heard = KVCache(memory.shape[1])
-        shape = (*memory.shape[:2], *self.heads)
-        k, v = (w(memory).to(memory.dtype).view(shape) for w in (across.w_k, across.w_v))
-        self.heard.extend(k.transpose(1, 2), v.transpose(1, 2))
+        self.heard = heard
 
     def __call__(
         self,
@@ -160,7 +148,7 @@ class BlockStep:
         y = _before(look_across, x)
         x = _after(look_across, x, self._look_across(y, padding))
         y = _before(feed, x)
-        thought = self.contract(self.block.feed_forward.activation(self.expand(y)))
+        thought = self.maps.contract(self.block.feed_forward.activation(self.maps.expand(y)))
         return _after(feed, x, thought)
 
     def _look_back(
@@ -169,7 +157,7 @@ class BlockStep:
         position: int,
         ancestry: Float[Tensor, "sentences 1 beam key"] | None,
     ) -> Float[Tensor, "rows d_model"]:
-        projected = self.project_own(x).to(x.dtype).view(-1, self.beam, 3, *self.heads)
+        projected = self.maps.project_own(x).to(x.dtype).view(-1, self.beam, 3, *self.heads)
         q, k, v = projected.permute(2, 0, 3, 1, 4).unbind()
         own = self.block.self_attention
         if own.rotate is not None:
@@ -177,28 +165,42 @@ class BlockStep:
             q = own.rotate(q.unsqueeze(3), position).squeeze(3)
             k = own.rotate(k.unsqueeze(3), position).squeeze(3)
         found = attend(q, *self.said.extend(k, v), ancestry, own.recorded)
-        return self.join_own(found.transpose(1, 2).reshape(x.shape))
+        return self.maps.join_own(found.transpose(1, 2).reshape(x.shape))
 
     def _look_across(
         self,
         x: Float[Tensor, "rows d_model"],
         padding: Float[Tensor, "sentences 1 1 source"] | None,
     ) -> Float[Tensor, "rows d_model"]:
-        q = self.project_query(x).to(x.dtype).view(-1, self.beam, *self.heads).transpose(1, 2)
+        q = self.maps.project_query(x).to(x.dtype).view(-1, self.beam, *self.heads).transpose(1, 2)
         recorded = self.block.cross_attention.recorded
         found = attend(q, *self.heard.read(), padding, recorded)
-        return self.join_across(found.transpose(1, 2).reshape(x.shape))
+        return self.maps.join_across(found.transpose(1, 2).reshape(x.shape))
 
 
-def is_light(decoder: Decoder, output: nn.Linear) -> bool:
-    """Whether the decoder has at most :data:`LIGHT` weights, the output's among them."""
-    return sum(w.numel() for w in [*decoder.parameters(), *output.parameters()]) <= LIGHT
+def hear(
+    projected: Float[Tensor, "sentences source columns"],
+    dtype: torch.dtype,
+    blocks: Sequence[DecoderBlock],
+) -> list[KVCache]:
+    """The keys and values of the source for each block, from those of all side by side."""
+    both = rearrange(
+        projected,
+        "sentences source (block kv heads d_k) -> block kv sentences heads source d_k",
+        block=len(blocks),
+        kv=2,
+        heads=blocks[0].cross_attention.n_heads,
+    )
+    caches = [KVCache(projected.shape[1], dtype) for _ in blocks]
+    for cache, (k, v) in zip(caches, both, strict=True):
+        cache.extend(k, v)
+    return caches
 
 
 @contextmanager
 def reading(decoder: Decoder, output: nn.Linear) -> Iterator[None]:
     """Read the source for this decoder: for a heavy one with products of the
-    :func:`tfmr.precision.type_of_products`, as :func:`product` takes them for its several rows. For
+    :func:`tfmr.precision.type_of_products`, as :func:`tfmr.arranged.product` takes them. For
     the many rows of a source PyTorch's autocast arranges that well enough.
     """
     kind = type_of_products(output.weight)
@@ -228,46 +230,6 @@ def in_groups(
     for rows, part in zip(groups, parts, strict=True):
         memory[rows, : part.shape[1]] = part
     return memory, mask
-
-
-def product(
-    weight: Float[Tensor, "d_out d_in"],
-    bias: Float[Tensor, "d_out"] | None,
-    rows: int,
-    light: bool,
-) -> Callable[[Tensor], Tensor]:
-    """:func:`torch.nn.functional.linear` for many calls with the same weights and about as many
-    ``rows``.
-
-    Before a CPU can multiply several rows fast, it must rearrange the matrix, and the rows of a
-    step are so few that this takes longer than the product. Here it is done once. PyTorch has the
-    two operations for its compiler and no public name for them, so without them, and for numbers
-    that are not of single precision, the plain function does it.
-
-    The products with a heavy decoder are taken, and returned, in the
-    :func:`tfmr.precision.type_of_products`: bf16 halves what must be read and multiplied. With a
-    light one, it would take as long to change the type.
-
-    A single row needs no arranging, and the plain function multiplies it by the matrix of a
-    ``light`` decoder. Of a heavier one every core takes a share, which the function would leave to
-    one of them.
-    """
-    cores = torch.get_num_threads()
-    if rows == 1 and not light and weight.device.type == "cpu" and len(weight) % cores == 0:
-        shares = weight.view(cores, -1, weight.shape[1]).mT
-        offset = torch.zeros(()) if bias is None else bias
-        return lambda x: (x.expand(cores, *x.shape) @ shares).view(1, -1) + offset
-    if rows > 1 and weight.device.type == "cpu" and weight.dtype == torch.float32:
-        inner = weight.dtype if light else type_of_products(weight)
-        added = None if bias is None else bias.to(inner)
-        try:
-            arranged = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(inner), rows)
-            multiply = torch.ops.mkldnn._linear_pointwise.default
-        except (AttributeError, RuntimeError):
-            pass
-        else:
-            return lambda x: multiply(x.to(inner), arranged, added, "none", [], "")
-    return lambda x: F.linear(x, weight, bias)
 
 
 def attend(

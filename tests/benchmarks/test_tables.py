@@ -83,8 +83,8 @@ def test_both_precisions_are_shown() -> None:
         ({"bf16": True, "own_bf16": True}, "Training multiplies in bf16 throughout."),
         (
             {"own_bf16": True, "decoder": {"highest": "float32", "medium": "bfloat16"}},
-            "tfmr does so in bf16. At medium it also reads a source, and continues several "
-            "hypotheses, so. Its share is always one of the peak in fp32.",
+            "tfmr does so in bf16. At medium it also translates so. Its share is always one of "
+            "the peak in fp32.",
         ),
     ],
 )

@@ -15,8 +15,8 @@ from tools.notebooks import chapters
 ROOT = Path(tfmr.__file__).parent.parent
 ORDER = (
     *("errors", "ids", "precision", "translator", "recurrent", "attention", "additive", "window"),
-    *("position", "layers", "encoder", "decoder", "step", "model", "seq2seq", "data", "decode"),
-    *("train", "probe", "figures", "widgets", "commands", "__main__"),
+    *("position", "layers", "encoder", "decoder", "arranged", "step", "model", "seq2seq", "data"),
+    *("decode", "train", "probe", "figures", "widgets", "commands", "__main__"),
 )
 MODULES = sorted((ROOT / "tfmr").rglob("*.py"))
 SOURCES = sorted(

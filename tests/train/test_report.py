@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from tfmr.data.corpus import Corpus, Streamed
 from tfmr.data.large import load_any
 from tfmr.errors import TfmrError
 from tfmr.train import checkpoint
-from tfmr.train.facts import commit, differences, fingerprint
+from tfmr.train.facts import commit, differences, fingerprint, processor
 from tfmr.train.recipes import Recipe, read_recipe
 from tfmr.train.report import report_text
 from tfmr.train.run import Run, read_curve
@@ -114,6 +115,26 @@ def test_facts_say_where_and_from_what(tmp_path: Path, corpus: Corpus) -> None:
     }
     resumed = Run(tmp_path / "run", corpus, RECIPE, resume=True, command="y")
     assert resumed.facts()["command"] == "x", "the command that began it"
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        (
+            "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: EPYC: two\n",
+            "EPYC: two (family 26, model 2)",
+        ),
+        ("model name\t: ARMv7 rev 4\nBogoMIPS\t: 38\n", "ARMv7 rev 4"),
+        ("BogoMIPS\t: 50\n", platform.machine()),
+    ],
+)
+def test_the_processor_is_named_as_closely_as_the_system_does(
+    said: str, name: str, tmp_path: Path
+) -> None:
+    info = tmp_path / "cpuinfo"
+    info.write_text(said, "utf-8")
+    assert processor(info) == name
+    assert processor(tmp_path / "none") == (platform.processor() or platform.machine())
 
 
 def test_the_commit_is_that_of_the_file_and_says_what_is_not_in_it(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def check_ready(model: Translator) -> None:
 
 
 def best(
-    scores: Float[Tensor, "rows n"], k: int, block: int = 64
+    scores: Float[Tensor, "rows n"], k: int, block: int = 128
 ) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
     """The ``k`` greatest numbers of each row and where they stand, the greatest first.
 

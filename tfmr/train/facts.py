@@ -33,14 +33,19 @@ def surroundings(device: torch.device) -> dict[str, Any]:
     }
 
 
-def processor() -> str:
-    """The processor's name as the system gives it."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+def processor(info: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's name as the system gives it.
+
+    Rented machines often tell the brand alone, so the numbers of family and model follow if there
+    are any: they say which instructions it has, and how wide they are.
+    """
+    if not info.exists():
+        return platform.processor() or platform.machine()
+    pairs = (line.partition(":") for line in info.read_text("utf-8").splitlines())
+    said = {name.strip(): value.strip() for name, _, value in pairs}
+    name = said.get("model name") or platform.machine()
+    numbers = [said.get("cpu family"), said.get("model")]
+    return f"{name} (family {numbers[0]}, model {numbers[1]})" if all(numbers) else name
 
 
 @cache
