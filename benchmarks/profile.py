@@ -20,7 +20,9 @@ from tqdm import tqdm
 from benchmarks import record
 from benchmarks.compare import OWN
 from benchmarks.speed import Speed, Task
+from benchmarks.timing import apart
 from benchmarks.workload import tokenised
+from tfmr.data.batches import IdPair
 from tfmr.errors import TfmrError
 
 KINDS = {
@@ -65,23 +67,27 @@ class Profile:
         """Watch and record."""
         about = record.facts()
         pairs, data = tokenised()
-        speed = Speed(peers=(), rounds=self.rounds, seed=self.seed)
         rows: list[dict[str, Any]] = []
         for task in tqdm(self.tasks):
-            work = speed.bout(task, "paper", pairs).work[OWN]
-            torch.set_float32_matmul_precision(self.precision)
-            work(0)
-            with profile(activities=[ProfilerActivity.CPU], acc_events=True) as watched:
-                for k in range(1, self.rounds + 1):
-                    with torch.profiler.record_function(OWN):
-                        work(k)
-            rows += shares(task, watched.key_averages())
+            rows += apart(self.watch, task, pairs)
         settings = {
             **{name: getattr(self, name) for name in ("rounds", "precision", "seed")},
             "data": data,
         }
         record.write(self.out, "profile", rows, settings=settings, about=about)
         print(f"wrote {self.out}; now: python -m benchmarks.tables")
+
+    def watch(self, task: Task, pairs: list[IdPair]) -> list[dict[str, Any]]:
+        """The rows of a task, after a round that nobody watches."""
+        speed = Speed(peers=(), rounds=self.rounds, seed=self.seed)
+        work = speed.bout(task, "paper", pairs).work[OWN]
+        torch.set_float32_matmul_precision(self.precision)
+        work(0)
+        with profile(activities=[ProfilerActivity.CPU], acc_events=True) as watched:
+            for k in range(1, self.rounds + 1):
+                with torch.profiler.record_function(OWN):
+                    work(k)
+        return shares(task, watched.key_averages())
 
 
 def shares(task: str, events: Iterable[Any]) -> list[dict[str, Any]]:

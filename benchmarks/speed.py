@@ -1,8 +1,8 @@
 """``python -m benchmarks.speed``: training steps and translations per second, beside the peers.
 
-Everybody has the same sizes, batches, optimiser and threads, and takes turns with the others
-(:func:`benchmarks.timing.take_turns`). Before that, each is given the weights of one of tfmr's
-models and must compute the same vectors.
+Everybody has the same sizes, batches, optimiser and threads, and takes turns with the others in one
+process, a new one for each task (:mod:`benchmarks.timing`). Before that, each is given the weights
+of one of tfmr's models and must compute the same vectors.
 
 How precise products are is one global setting of PyTorch, which decides on a CPU which library
 multiplies, and hence how fast every system is. It is measured at both of its ends, and a system is
@@ -25,7 +25,7 @@ from benchmarks import record
 from benchmarks.compare import PEAK, Name, compare
 from benchmarks.contenders import Work, decoding, training
 from benchmarks.peers import PEERS, Sites, build
-from benchmarks.timing import take_turns, wall_clock
+from benchmarks.timing import apart, take_turns, wall_clock
 from benchmarks.workload import (
     SETTINGS,
     decoding_flops,
@@ -111,12 +111,9 @@ class Speed:
         pairs, data = tokenised()
         rows: list[dict[str, Any]] = []
         for task in self.tasks:
-            if task.startswith("train"):
-                for sites in ("paper", "own"):
-                    names = {"task": task, "dropout": sites}
-                    rows += self._take_turns(self.bout(task, sites, pairs), names)
-            else:
-                rows += self._take_turns(self.bout(task, "paper", pairs), {"task": task})
+            every: tuple[Sites, ...] = ("paper", "own") if task.startswith("train") else ("paper",)
+            for sites in every:
+                rows += apart(self.measure, task, sites, pairs)
         settings = {
             **{name: getattr(self, name) for name in ("seed", "device", "bf16")},
             **{"data": data, "dropout": DROPOUT, "steps": STEPS, "beam": BEAM},
@@ -129,6 +126,15 @@ class Speed:
         path = self.out or record.FOLDER / f"{kind}.json"
         record.write(path, "speed", rows, settings=settings, about=about)
         print(f"wrote {path}; now: python -m benchmarks.tables")
+
+    def measure(self, task: Task, sites: Sites, pairs: list[IdPair]) -> list[dict[str, Any]]:
+        """A row of the record for every system, at either precision."""
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        about: dict[str, str] = {"task": task}
+        if task.startswith("train"):
+            about["dropout"] = sites
+        return [about | row for row in self._take_turns(self.bout(task, sites, pairs), about)]
 
     def _rounds(self, task: str) -> int:
         return ROUNDS[task] if self.rounds is None else self.rounds
@@ -194,8 +200,8 @@ class Speed:
             models[peer.title] = peer
         return {name: model.to(self.device) for name, model in models.items()}
 
-    def _take_turns(self, bout: Bout, about: dict[str, Any]) -> list[dict[str, Any]]:
-        """The times of a bout, as rows of the record."""
+    def _take_turns(self, bout: Bout, about: dict[str, str]) -> list[dict[str, Any]]:
+        """The times of a bout, as rows of the record but for what they are ``about``."""
         contenders: dict[Name, Callable[[int], object]] = {
             (system, precision): functools.partial(_at, precision, work)
             for system, work in bout.work.items()
@@ -216,7 +222,7 @@ class Speed:
         for row in rows:
             if row["system"] in bout.parameters:
                 row["parameters"] = bout.parameters[row["system"]]
-        return [about | row for row in rows]
+        return rows
 
 
 def _at(precision: str, work: Work, k: int) -> None:

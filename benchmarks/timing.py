@@ -4,19 +4,25 @@ On a machine that does anything else, the time of one thing alone says little, a
 less. So those who are compared take turns, in an order that moves on by one place each round; each
 round's times are compared with one another; and of all the rounds the median is kept, with the
 lowest and the highest beside it.
+
+What is not compared is kept apart, each in a process of its own.
 """
 
 import time
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from statistics import median
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import torch
 
 from tfmr.errors import require
 
 Name = TypeVar("Name", bound=Hashable)
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,18 @@ def take_turns(
                 seconds[name].append(clock() - began)
             on_turn(name)
     return seconds
+
+
+def apart(
+    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Result:
+    """What ``function`` returns when a new process calls it.
+
+    How fast memory is to be had depends on what a process has taken and given back before. So what
+    is measured by itself must not come after something else.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(function, *args, **kwargs).result()
 
 
 def ratio(seconds: Sequence[float], others: Sequence[float]) -> Spread:

@@ -53,7 +53,9 @@ def test_shares_are_of_the_whole_and_fall() -> None:
     ]
 
 
-def test_training_and_decoding_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_and_decoding_are_watched(
+    tmp_path: Path, here: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pairs = generated()[:300]
     monkeypatch.setattr(profile, "tokenised", lambda: (pairs, "generated"))
     monkeypatch.setitem(SETTINGS, "A", Setting(16, 2, 32, 1, 100))
@@ -64,6 +66,7 @@ def test_training_and_decoding_are_watched(tmp_path: Path, monkeypatch: pytest.M
         Profile(("train A", "greedy"), rounds=1, out=tmp_path / "profile.json")()
     finally:
         torch.set_float32_matmul_precision(before)
+    assert here == ["train A", "greedy"]
     record = read(tmp_path / "profile.json")
     for task, only_here in (("train A", {"optimiser", "chance"}), ("greedy", set[str]())):
         rows = [row for row in record["rows"] if row["task"] == task]

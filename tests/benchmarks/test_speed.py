@@ -46,8 +46,10 @@ def alone(monkeypatch: pytest.MonkeyPatch):
     torch.set_float32_matmul_precision(before)
 
 
-def test_every_task_is_measured_for_everybody(tmp_path: Path) -> None:
+def test_every_task_is_measured_for_everybody(tmp_path: Path, here: list[str]) -> None:
     Speed(peers=("torch",), rounds=2, out=tmp_path / "speed.json")()
+    trained = [f"train {setting} {sites}" for setting in "AB" for sites in ("paper", "own")]
+    assert here == [*trained, "greedy paper", "beam paper", "single paper"]
     record = read(tmp_path / "speed.json")
     seen = {(row["task"], row.get("dropout"), row["system"]) for row in record["rows"]}
     systems = ("tfmr", "torch.nn.Transformer", "peak")

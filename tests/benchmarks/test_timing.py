@@ -1,12 +1,13 @@
 """Timing side by side, on a clock that moves only when somebody works."""
 
+import os
 from collections.abc import Callable
 
 import pytest
 
 from benchmarks.compare import OWN, PEAK, best_precisions, compare
-from benchmarks.timing import Spread, ratio, take_turns
-from tfmr.errors import TfmrError
+from benchmarks.timing import Spread, apart, ratio, take_turns
+from tfmr.errors import TfmrError, require
 
 
 class Clock:
@@ -61,6 +62,12 @@ def test_a_ratio_is_taken_round_by_round() -> None:
 def test_nothing_has_no_median() -> None:
     with pytest.raises(TfmrError, match="measure at least one round"):
         Spread.of([])
+
+
+def test_apart_is_a_new_process_each_time() -> None:
+    assert len({os.getpid(), apart(os.getpid), apart(os.getpid)}) == 3
+    with pytest.raises(TfmrError, match="no memory of it"):
+        apart(require, False, "no memory of it")
 
 
 SECONDS = {
