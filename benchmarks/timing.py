@@ -8,12 +8,14 @@ lowest and the highest beside it.
 What is not compared is kept apart, each in a process of its own.
 """
 
+import os
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from statistics import median
+from threading import Thread
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -78,8 +80,21 @@ def apart(
     How fast memory is to be had depends on what a process has taken and given back before. So what
     is measured by itself must not come after something else.
     """
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+    kind = get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=kind, initializer=_end_with_parent) as process:
         return process.submit(function, *args, **kwargs).result()
+
+
+def _end_with_parent() -> None:
+    """Or whoever kills a measurement and begins another would measure beside what is left of it."""
+
+    def watch() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def ratio(seconds: Sequence[float], others: Sequence[float]) -> Spread:

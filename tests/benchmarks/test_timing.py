@@ -1,10 +1,14 @@
 """Timing side by side, on a clock that moves only when somebody works."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from benchmarks import timing
 from benchmarks.compare import OWN, PEAK, best_precisions, compare
 from benchmarks.timing import Spread, apart, ratio, take_turns
 from tfmr.errors import TfmrError, require
@@ -68,6 +72,36 @@ def test_apart_is_a_new_process_each_time() -> None:
     assert len({os.getpid(), apart(os.getpid), apart(os.getpid)}) == 3
     with pytest.raises(TfmrError, match="no memory of it"):
         apart(require, False, "no memory of it")
+
+
+WORK = """
+import os, sys, time
+from benchmarks.timing import apart
+
+def work() -> None:
+    print("at work", flush=True)
+    time.sleep(60)
+
+if __name__ == "__main__":
+    apart(work)
+"""
+
+
+def test_nothing_is_left_of_a_measurement_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "measure.py"
+    script.write_text(WORK, "utf-8")
+    root = str(Path(timing.__file__).parent.parent)
+    measuring = subprocess.Popen(
+        [sys.executable, str(script)],
+        env=os.environ | {"PYTHONPATH": root},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert measuring.stdout is not None
+    assert measuring.stdout.readline() == "at work\n"
+    measuring.kill()
+    # The other end of the pipe is closed when the last of its processes is gone.
+    assert measuring.communicate(timeout=20)[0] == ""
 
 
 SECONDS = {
