@@ -7,8 +7,9 @@ import pytest
 from benchmarks.compare import OWN, PEAK
 from benchmarks.record import FOLDER, read
 
-SPEED, BF16, PROFILE = (
-    read(FOLDER / f"{name}.json")["rows"] for name in ("speed", "speed-bf16", "profile")
+SPEED, BF16, OTHER_CPU, PROFILE = (
+    read(FOLDER / f"{name}.json")["rows"]
+    for name in ("speed", "speed-bf16", "speed-other-cpu", "profile")
 )
 TRAINING, TOGETHER = ("train A", "train B"), ("greedy", "beam")
 
@@ -52,8 +53,12 @@ def test_products_in_bf16_take_half_as_long() -> None:
     assert bf16 / fp32 == pytest.approx(2, rel=0.1)
 
 
-def test_the_systems_differ_more_where_products_are_small() -> None:
-    assert lead(SPEED, "train A", "paper") > lead(SPEED, "train B", "paper") > 1.05
+def test_the_systems_differ_more_where_products_are_small_or_fast() -> None:
+    fast, slow = (best(rows, "train B", PEAK, "paper")["gflops"] for rows in (SPEED, OTHER_CPU))
+    assert fast / slow == pytest.approx(2, rel=0.2)
+    assert lead(SPEED, "train A", "paper") > lead(SPEED, "train B", "paper")
+    assert lead(SPEED, "train B", "paper") == pytest.approx(1 + 1 / 3, abs=0.06)
+    assert lead(OTHER_CPU, "train B", "paper") == pytest.approx(1 + 1 / 12, abs=0.01)
 
 
 @pytest.mark.parametrize("task", TOGETHER)
@@ -67,13 +72,13 @@ def test_in_fp32_a_search_is_well_ahead_and_not_twice_as_fast(task: str) -> None
     assert 1.25 < rates[OWN, "highest"] / others < 2
 
 
-def test_in_bf16_only_the_search_with_a_beam_is_twice_as_fast() -> None:
+@pytest.mark.parametrize("task", TOGETHER)
+def test_in_bf16_a_search_is_twice_as_fast(task: str) -> None:
     settings = read(FOLDER / "speed.json")["settings"]
     assert settings["decoder"] == {"highest": "float32", "medium": "bfloat16"}
     assert settings["product_error"]["medium"] < 1e-6  # PyTorch's own products stay in fp32
-    assert [best(SPEED, task, OWN)["precision"] for task in TOGETHER] == ["medium", "medium"]
-    assert lead(SPEED, "beam") > 2
-    assert 1.85 < lead(SPEED, "greedy") < 1.95  # missed by a twentieth
+    assert best(SPEED, task, OWN)["precision"] == "medium"
+    assert lead(SPEED, task) > 2
 
 
 @pytest.mark.parametrize("task", TOGETHER)
@@ -86,7 +91,6 @@ def test_what_is_left_of_greedy_search_is_small_steps_and_moving() -> None:
     kinds = {row["kind"]: row["share"] for row in PROFILE if row["task"] == "greedy"}
     _, *besides = sorted(kinds, key=lambda kind: -kinds[kind])
     assert besides[:2] == ["between operations", "moving numbers"]
-    assert kinds["between operations"] > 1 - lead(SPEED, "greedy") / 2
 
 
 def test_tfmr_takes_more_steps_in_the_same_minutes_and_ends_higher() -> None:
@@ -100,10 +104,21 @@ def test_tfmr_takes_more_steps_in_the_same_minutes_and_ends_higher() -> None:
             assert own["test_bleu_beam4"] > other["test_bleu_beam4"] + 2
 
 
-def test_one_by_one_is_twice_as_fast() -> None:
+def test_one_by_one_is_twice_as_fast_and_bound_by_python_as_well() -> None:
     assert lead(SPEED, "single") > 2
+    assert best(SPEED, "single", OWN)["precision"] == "medium"
+    kinds = {row["kind"]: row["share"] for row in PROFILE if row["task"] == "single"}
+    assert kinds["between operations"] == pytest.approx(kinds["products of matrices"], rel=0.2)
 
 
-@pytest.mark.parametrize(("task", "least"), [("train A", 1.6), ("train B", 1.2)])
-def test_at_their_own_defaults_tfmr_is_well_ahead(task: str, least: float) -> None:
-    assert lead(SPEED, task, "own") > least
+@pytest.mark.parametrize(
+    ("task", "dropout", "least"),
+    [
+        ("train A", "paper", 1.25),
+        ("train B", "paper", 1.1),
+        ("train A", "own", 1.6),
+        ("train B", "own", 1.2),
+    ],
+)
+def test_training_is_as_far_ahead_as_was_wanted(task: str, dropout: str, least: float) -> None:
+    assert lead(SPEED, task, dropout) > least
