@@ -1,6 +1,7 @@
 """Every test runs with the shapes of every signature checked: jaxtyping's hook, and beartype."""
 
 import re
+import signal
 from collections.abc import Callable, Iterator
 
 import jaxtyping
@@ -12,6 +13,9 @@ from torch.testing import assert_close
 jaxtyping.install_import_hook("tfmr", "beartype.beartype")
 # The tensors of the tests are so small that a second thread costs ten times what it saves.
 torch.set_num_threads(1)
+# A shell has what it starts in the background ignore Ctrl-C, which some tests press.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 IN_TORCH = [
     (r"self_attention\.|(?<![a-z_])attention\.", "self_attn."),
