@@ -54,8 +54,21 @@ def fill(app: Sphinx, docname: str, source: list[str]) -> None:
         )
 
 
+def keep_whole(
+    app: Sphinx | None, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    """Keep what is said of a value, or of a property, in one piece.
+
+    Napoleon takes the words before the first colon of its first line for a type. It finds none in a
+    comment of no words.
+    """
+    if what in ("attribute", "data", "property"):
+        lines[:0] = ["..", ""]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect this extension to Sphinx."""
     sys.path.insert(0, str(app.srcdir))
     app.connect("source-read", fill)
+    app.connect("autodoc-process-docstring", keep_whole, priority=400)  # napoleon's is 500
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -7,6 +7,7 @@ import pytest
 from docutils import nodes
 from docutils.utils import new_document
 from sphinx.errors import ExtensionError
+from sphinx.ext.napoleon import Config, GoogleDocstring
 
 from tools import ROOT
 
@@ -65,6 +66,20 @@ def test_a_description_is_the_first_paragraph_and_no_longer_than_it_should_be() 
     assert words.startswith("One. One.")
     assert words.endswith("One. …")
     assert len(words) <= chapters.DESCRIPTION_LENGTH + 2
+
+
+@pytest.mark.parametrize("what", ["attribute", "data", "property"])
+def test_what_is_said_of_a_value_is_not_split_at_a_colon(what: str) -> None:
+    lines = ["How it is told: in words.", "And more."]
+    split = GoogleDocstring(lines, Config(), what=what, name="x").lines()
+    assert ":type: How it is told" in split
+    api.keep_whole(None, what, "x", None, None, lines)
+    whole = GoogleDocstring(lines, Config(), what=what, name="x").lines()
+    assert [line for line in whole if line] == ["..", "How it is told: in words.", "And more."]
+    assert whole[1] == "", "or the words would be a part of the comment"
+    lines = ["How it is done.", "", "Args:", "    x: a number."]
+    api.keep_whole(None, "function", "f", None, None, lines)
+    assert lines[0] == "How it is done."
 
 
 def test_modules_come_in_the_order_of_the_book(tmp_path: Path) -> None:
