@@ -10,12 +10,13 @@ from torch import Tensor, nn
 
 from benchmarks.peers import Peer
 from tfmr.data.batches import Batch, Batches
-from tfmr.decode import beam_search, greedy
+from tfmr.decode import beam_search, greedy_search
 from tfmr.errors import require
-from tfmr.ids import EOS
-from tfmr.train.loop import TrainConfig, Trainer
+from tfmr.special_tokens import EOS
+from tfmr.train.config import TrainConfig
 from tfmr.train.loss import cross_entropy
 from tfmr.train.schedule import learning_rate
+from tfmr.train.trainer import Trainer
 from tfmr.translator import DecoderState, Translator
 
 Work = Callable[[int], object]
@@ -49,7 +50,7 @@ class _PeerTraining:
         self.model, self.batches, self.config, self.bf16 = model, batches, config, bf16
         self.optimizer = torch.optim.Adam(
             model.parameters(),
-            lr=learning_rate(1, config.peak, config.warmup),
+            lr=learning_rate(1, config.peak_lr, config.warmup),
             betas=config.betas,
             eps=config.eps,
             fused=True,
@@ -61,10 +62,10 @@ class _PeerTraining:
         device = batch.source.device.type
         with torch.autocast(device, torch.bfloat16) if self.bf16 else nullcontext():
             logits = self.model(batch.source, batch.target_in)
-            loss = cross_entropy(logits, batch.target_out, self.config.smoothing)
+            loss = cross_entropy(logits, batch.target_out, self.config.label_smoothing)
         self.optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
         self.optimizer.step()
         return float(loss.detach())
 
@@ -91,7 +92,7 @@ def decoding(
             said: list[list[int]] = model.search(source, steps, beam).tolist()
             return said
         if beam == 1:
-            return greedy(model, source)
+            return greedy_search(model, source)
         return [hypotheses[0].ids for hypotheses in beam_search(model, source, beam)]
 
     def work(k: int) -> None:

@@ -18,6 +18,7 @@ import tyro
 from tqdm import tqdm
 
 from benchmarks import record
+from tfmr.analysis import ablate_head, ablate_sublayer
 from tfmr.attention import MultiHeadAttention
 from tfmr.data import corpora
 from tfmr.data.batches import Batches
@@ -27,7 +28,6 @@ from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
 from tfmr.layers import FeedForward
 from tfmr.model import Transformer
-from tfmr.probe import without_head, without_sublayer
 from tfmr.train.evaluate import bleu, mean_loss
 from tfmr.train.run import load_translator
 
@@ -109,10 +109,10 @@ def parts(model: Transformer) -> Parts:
                     kind = sublayer.replace("_", "-")
                     kind = "self-attention" if kind == "attention" else kind
                     where = {"stack": stack, "sublayer": kind, "layer": layer}
-                    found.append(({"removed": "sublayer", **where}, without_sublayer(part)))
+                    found.append(({"removed": "sublayer", **where}, ablate_sublayer(part)))
                     if isinstance(part, MultiHeadAttention):
                         found += [
-                            ({"removed": "head", **where, "head": k + 1}, without_head(part, k))
+                            ({"removed": "head", **where, "head": k + 1}, ablate_head(part, k))
                             for k in range(part.n_heads)
                         ]
     return found

@@ -29,9 +29,10 @@ from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
 from tfmr.model import Transformer, TransformerConfig
+from tfmr.train.config import TrainConfig
 from tfmr.train.evaluate import bleu
-from tfmr.train.loop import Step, TrainConfig, Trainer
 from tfmr.train.recipes import RECIPES
+from tfmr.train.trainer import Step, Trainer
 from tfmr.translator import Translator
 
 OWN = "tfmr"
@@ -113,7 +114,7 @@ class Quality:
             plain = replace(config, norm=norm, position="sinusoidal", tie="three-way", dropout=0.0)
             model = build(name, plain, config.dropout, self.sites)
             title = model.title
-        learning = replace(learning, peak=self.peaks.get(name, learning.peak))
+        learning = replace(learning, peak_lr=self.peaks.get(name, learning.peak_lr))
         return Pupil(title, Trainer(model, batches, learning), suitable(model, batches, learning))
 
     def _train(

@@ -24,8 +24,8 @@ from typing import Any, TypedDict, cast
 import torch
 
 from tfmr.errors import TfmrError, require
-from tfmr.train.facts import surroundings
 from tfmr.train.files import write_text
+from tfmr.train.metadata import surroundings
 
 FOLDER = Path(__file__).parent
 """Where records are kept."""

@@ -35,10 +35,10 @@ from benchmarks.workload import (
     training_flops,
 )
 from tfmr.data.batches import IdPair, collate
+from tfmr.dtype import Precision, type_of_products, uses_bf16
 from tfmr.errors import TfmrError, require
 from tfmr.model import Transformer, TransformerConfig
-from tfmr.precision import Precision, type_of_products, uses_bf16
-from tfmr.train.loop import TrainConfig
+from tfmr.train.config import TrainConfig
 from tfmr.translator import Translator
 
 Task = Literal["train A", "train B", "greedy", "beam", "single"]

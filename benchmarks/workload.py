@@ -13,8 +13,8 @@ from tfmr.data import corpora
 from tfmr.data.batches import Batch, Batches, IdPair, collate, pad
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError
-from tfmr.ids import PAD, UNK
 from tfmr.model import TransformerConfig
+from tfmr.special_tokens import PAD, UNK
 
 VOCAB = 8000
 LENGTHS = Path(__file__).with_name("multi30k-lengths.tsv")

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from tfmr.analysis import ablate_head
 from tfmr.arranged import arranged, product
 from tfmr.data.batches import pad
-from tfmr.decode import greedy, greedy_naive
+from tfmr.decode import greedy_search, greedy_search_naive
+from tfmr.dtype import uses_bf16
 from tfmr.model import Transformer, TransformerConfig
-from tfmr.precision import uses_bf16
-from tfmr.probe import without_head
 
 SOURCE = pad([[4, 5, 6, 7], [8, 9], [10, 11, 12]])
 SIZES = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_encoder": 1, "n_decoder": 2}
@@ -79,7 +79,7 @@ def test_without_the_operations_the_plain_function_does_it(
 
 def test_what_has_not_changed_is_not_arranged_again(model: Transformer) -> None:
     first = kept(model)
-    greedy(model, SOURCE)
+    greedy_search(model, SOURCE)
     first_scores(model)
     assert kept(model) is first
     other = copy.deepcopy(model)
@@ -156,7 +156,7 @@ def test_every_way_to_other_weights(model: Transformer) -> None:
 
 def test_a_head_is_silent_while_it_is_and_no_longer(model: Transformer) -> None:
     before = first_scores(model)[0]
-    with without_head(model.decoder.blocks[0].cross_attention, 1):  # type: ignore[union-attr]
+    with ablate_head(model.decoder.blocks[0].cross_attention, 1):  # type: ignore[union-attr]
         without, whole = first_scores(model)
         assert_close(without, whole)
         assert not torch.allclose(without, before)
@@ -182,12 +182,12 @@ def test_other_numbers_are_taken_as_they_are(model: Transformer) -> None:
     double = model.double()
     assert kept(double) is not kept(double)
     assert_close(*first_scores(double))
-    assert greedy(double, SOURCE[:1]) == [greedy_naive(double, SOURCE[:1])]
+    assert greedy_search(double, SOURCE[:1]) == [greedy_search_naive(double, SOURCE[:1])]
 
 
 def test_nothing_keeps_a_decoder_alive(model: Transformer) -> None:
     short_lived = copy.deepcopy(model)
-    greedy(short_lived, SOURCE)
+    greedy_search(short_lived, SOURCE)
     matrices = weakref.ref(kept(short_lived))
     assert matrices() is not None
     del short_lived

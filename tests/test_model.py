@@ -13,9 +13,9 @@ from torch.testing import assert_close
 
 from tfmr.attention import causal_mask
 from tfmr.errors import TfmrError
-from tfmr.ids import BOS, PAD
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.position import sinusoidal
+from tfmr.special_tokens import BOS, PAD
 
 VOCAB = 30
 TINY = TransformerConfig(

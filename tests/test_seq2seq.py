@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from tfmr.errors import TfmrError
-from tfmr.ids import BOS, PAD
 from tfmr.recurrent import GRUCell
 from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig, Seq2SeqState, reverse
+from tfmr.special_tokens import BOS, PAD
 
 VOCAB = 30
 D_MODEL = 8

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from tfmr.data.batches import Batches
-from tfmr.ids import BOS, EOS
 from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
-from tfmr.train.loop import TrainConfig, Trainer
+from tfmr.special_tokens import BOS, EOS
+from tfmr.train.config import TrainConfig
+from tfmr.train.trainer import Trainer
 
 LENGTH = 8
 SENTENCES = torch.randint(4, 16, (2100, LENGTH), generator=torch.Generator().manual_seed(0))
@@ -19,7 +20,7 @@ def trainer(cell: str, attention: bool) -> Trainer:
     torch.manual_seed(0)
     config = Seq2SeqConfig(28, 28, cell, attention, d_model=32, dropout=0.0, max_length=LENGTH + 1)
     pairs = [(words, [n + 12 for n in words]) for words in SENTENCES[100:].tolist()]
-    how = TrainConfig(peak=1e-2, warmup=50, average=0.9, smoothing=0.0)
+    how = TrainConfig(peak_lr=1e-2, warmup=50, ema_decay=0.9, label_smoothing=0.0)
     return Trainer(Seq2Seq(config), Batches(pairs, 640, 0, 32), how)
 
 

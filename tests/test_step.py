@@ -9,11 +9,11 @@ from torch.testing import assert_close
 from tfmr import step
 from tfmr.attention import KVCache, additive, scaled_dot_product_attention
 from tfmr.data.batches import pad
-from tfmr.decode import greedy, greedy_naive
+from tfmr.decode import greedy_search, greedy_search_naive
+from tfmr.dtype import uses_bf16
 from tfmr.errors import TfmrError
-from tfmr.ids import PAD
 from tfmr.model import Transformer, TransformerConfig
-from tfmr.precision import uses_bf16
+from tfmr.special_tokens import PAD
 from tfmr.step import FEW, StepState, attend, economy
 
 UNEQUAL = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 13], [14]]
@@ -192,7 +192,9 @@ def test_a_heavy_decoder_says_what_a_light_one_does(monkeypatch: pytest.MonkeyPa
     assert state.maps.light
     monkeypatch.setattr("tfmr.arranged.LIGHT", 0)
     for sentence in UNEQUAL:
-        assert greedy(model, pad([sentence])) == [greedy_naive(model, pad([sentence]))]
+        assert greedy_search(model, pad([sentence])) == [
+            greedy_search_naive(model, pad([sentence]))
+        ]
 
 
 def test_libraries_and_threads_are_chosen_for_a_while_only() -> None:

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from tfmr.decoder import Decoder, DecoderBlock
-from tfmr.precision import type_of_products
+from tfmr.dtype import type_of_products
 
 LIGHT = 2**21
 """A decoder of up to so many weights is light: a core keeps them at hand from step to step. Those
@@ -111,7 +111,7 @@ def product(
     without them, and for numbers that are not of single precision, the plain function does it.
 
     The products with a heavy decoder are taken, and returned, in the
-    :func:`tfmr.precision.type_of_products`: bf16 halves what must be read and multiplied. With a
+    :func:`tfmr.dtype.type_of_products`: bf16 halves what must be read and multiplied. With a
     ``light`` one, it would take as long to change the type; and a single row the plain function
     multiplies sooner.
     """

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from tfmr.errors import TfmrError, require
-from tfmr.ids import PAD
+from tfmr.special_tokens import PAD
 
 
 def causal_mask(

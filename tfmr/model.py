@@ -15,7 +15,7 @@ from tfmr.errors import TfmrError, require
 from tfmr.layers import Activation, Dropout, Norm
 from tfmr.position import LearnedPosition, RotaryPosition, SinusoidalPosition
 from tfmr.step import StepState, in_groups, reading
-from tfmr.translator import DecoderState, Translator, check_pairs, config_from_dict, look_up
+from tfmr.translator import DecoderState, Translator, check_pairs, config_from_dict, embed
 
 Position = Literal["sinusoidal", "learned", "rotary"]
 Tie = Literal["three-way", "target", "none"]
@@ -283,7 +283,7 @@ class Transformer(Translator):
     ) -> Float[Tensor, "batch length d_model"]:
         """Look up, scale by √d_model (section 3.4), add positions (3.5), drop out (5.4)."""
         end = start + ids.shape[1]
-        x = look_up(embedding, ids, side, end, self.config.max_length)
+        x = embed(embedding, ids, side, end, self.config.max_length)
         x = x * math.sqrt(self.config.d_model)
         if self.position is not None:
             x = self.position(x, start)

@@ -14,13 +14,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from tfmr.additive import AdditiveAttention
+from tfmr.additive_attention import AdditiveAttention
 from tfmr.attention import padding_mask
 from tfmr.errors import TfmrError, require
 from tfmr.layers import Dropout
 from tfmr.model import Tie
 from tfmr.recurrent import GRU, LSTM, RNN, Cell, GRUCell, LSTMCell, Pair, RNNCell, Stack
-from tfmr.translator import DecoderState, Translator, check_pairs, config_from_dict, look_up
+from tfmr.translator import DecoderState, Translator, check_pairs, config_from_dict, embed
 
 CellName = Literal["rnn", "lstm", "gru"]
 STACKS: dict[CellName, Callable[[int, int], Stack[Any]]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
@@ -161,8 +161,8 @@ class Seq2Seq(Translator):
               t_i = \tanh([s_i; c_i; y_{i-1}] W_t), \quad \mathrm{scores}_i = t_i E^\top
 
     with :math:`y_{i-1}` the embedding of the word before. With attention :math:`c_i` is
-    :class:`tfmr.additive.AdditiveAttention` of :math:`s_{i-1}` over all :math:`h_j`: Bahdanau, Cho
-    and Bengio (2015), section 3 and appendix A. Without it :math:`c_i = z` for all :math:`i`: the
+    :class:`tfmr.additive_attention.AdditiveAttention` of :math:`s_{i-1}` over all :math:`h_j`: Bahdanau,
+    Cho and Bengio (2015), section 3 and appendix A. Without it :math:`c_i = z` for all :math:`i`: the
     encoder-decoder of Cho et al. (2014), section 2.2.
 
     What differs from the papers, alike for all cells and with or without attention, so that one
@@ -373,6 +373,6 @@ class Seq2Seq(Translator):
         self, embedding: nn.Embedding, ids: Int[Tensor, "batch length"], side: str
     ) -> Float[Tensor, "batch length d_model"]:
         """Look up, scale to numbers of size one, drop out."""
-        x = look_up(embedding, ids, side, ids.shape[1], self.config.max_length)
+        x = embed(embedding, ids, side, ids.shape[1], self.config.max_length)
         dropped: Tensor = self.dropout(x * math.sqrt(self.config.d_model))
         return dropped

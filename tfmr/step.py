@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from tfmr.arranged import BlockMaps, arranged, is_light
 from tfmr.attention import KVCache, additive, padding_mask, unfused_attention
 from tfmr.decoder import Decoder, DecoderBlock
+from tfmr.dtype import type_of_products
 from tfmr.layers import LayerNorm, Residual
-from tfmr.precision import type_of_products
 
 FEW = 4
 """Up to this many rows, a step of a light decoder is too little work for all that a CPU has."""
@@ -200,7 +200,7 @@ def hear(
 @contextmanager
 def reading(decoder: Decoder, output: nn.Linear) -> Iterator[None]:
     """Read the source for this decoder: for a heavy one with products of the
-    :func:`tfmr.precision.type_of_products`, as :func:`tfmr.arranged.product` takes them. For
+    :func:`tfmr.dtype.type_of_products`, as :func:`tfmr.arranged.product` takes them. For
     the many rows of a source PyTorch's autocast arranges that well enough.
     """
     kind = type_of_products(output.weight)

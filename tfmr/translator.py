@@ -142,7 +142,7 @@ def check_batch(ids: Int[Tensor, "..."], side: str) -> None:
     )
 
 
-def look_up(
+def embed(
     embedding: nn.Embedding, ids: Int[Tensor, "batch length"], side: str, end: int, longest: int
 ) -> Float[Tensor, "batch length d_model"]:
     """The vectors of ``ids``, or an error that says why there are none.

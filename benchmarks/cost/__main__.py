@@ -11,7 +11,7 @@ from benchmarks.cost import attention, decoding, training
 from benchmarks.record import facts, write
 from tfmr.data import corpora
 from tfmr.errors import TfmrError
-from tfmr.train.loop import Step
+from tfmr.train.trainer import Step
 
 Part = Literal["attention", "decoding", "training"]
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from benchmarks.growth import Row, fitted, peak_bytes, seconds_of
 from tfmr.attention import fused_attention, scaled_dot_product_attention
-from tfmr.window import window_attention
+from tfmr.local_attention import local_attention
 
 HEADS, D_K = 4, 32
 RADIUS = 64
@@ -15,7 +15,7 @@ RADIUS = 64
 KINDS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "naive": lambda q, k, v: scaled_dot_product_attention(q, k, v)[0],
     "fused": fused_attention,
-    "window": lambda q, k, v: window_attention(q, k, v, RADIUS),
+    "window": lambda q, k, v: local_attention(q, k, v, RADIUS),
 }
 WAYS = ("forward", "training")
 """Training adds the backward pass."""

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.growth import Row, fitted, seconds_of
-from tfmr.decode import greedy, greedy_naive
+from tfmr.decode import greedy_search, greedy_search_naive
 from tfmr.errors import require
-from tfmr.ids import EOS, UNK
 from tfmr.model import Transformer, TransformerConfig
+from tfmr.special_tokens import EOS, UNK
 from tfmr.translator import DecoderState
 
 CONFIG = TransformerConfig(
@@ -51,7 +51,11 @@ def say(kind: str, length: int) -> Callable[[], None]:
     source = torch.randint(UNK + 1, CONFIG.source_vocab, (1, length))
 
     def work() -> None:
-        said = greedy(model, source)[0] if kind == "cached" else greedy_naive(model, source)
+        said = (
+            greedy_search(model, source)[0]
+            if kind == "cached"
+            else greedy_search_naive(model, source)
+        )
         require(len(said) == length, f"{kind} decoding ended after {len(said)} of {length} tokens")
 
     return work

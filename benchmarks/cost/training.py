@@ -14,8 +14,9 @@ from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import require
 from tfmr.model import Transformer, TransformerConfig
+from tfmr.train.config import TrainConfig
 from tfmr.train.evaluate import bleu, mean_loss
-from tfmr.train.loop import Step, TrainConfig, Trainer
+from tfmr.train.trainer import Step, Trainer
 
 VOCAB = 3000
 MODEL: dict[str, Any] = {
@@ -30,7 +31,7 @@ MODEL: dict[str, Any] = {
 }
 """Small enough to be trained five times while a reader waits."""
 TOKENS_PER_BATCH = 1024
-TRAIN = TrainConfig(peak=3e-3, warmup=300)
+TRAIN = TrainConfig(peak_lr=3e-3, warmup=300)
 STEPS = 600
 SHARES = (16, 8, 4, 2, 1)
 """The corpus is divided by these. Smaller parts lie in larger ones."""

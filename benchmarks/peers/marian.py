@@ -11,8 +11,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from benchmarks.peers.peer import Peer, Sites, attentions, copy, rows_kept, rows_of
 from tfmr.errors import require
-from tfmr.ids import BOS, EOS, PAD
 from tfmr.model import Transformer, TransformerConfig
+from tfmr.special_tokens import BOS, EOS, PAD
 from tfmr.translator import DecoderState
 
 

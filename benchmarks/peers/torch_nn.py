@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from benchmarks.peers.peer import Peer, Sites, attentions, copy, rows_kept, rows_of
-from tfmr.ids import PAD
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.position import sinusoidal
+from tfmr.special_tokens import PAD
 from tfmr.translator import DecoderState
 
 

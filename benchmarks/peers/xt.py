@@ -10,8 +10,8 @@ from x_transformers import XTransformer
 
 from benchmarks.peers.peer import Peer, Sites, attentions, copy
 from tfmr.errors import require
-from tfmr.ids import BOS, PAD
 from tfmr.model import Transformer, TransformerConfig
+from tfmr.special_tokens import BOS, PAD
 
 
 class XTransformers(Peer):

@@ -12,10 +12,10 @@ from benchmarks.cost import attention, decoding, training
 from benchmarks.growth import fit, fitted, peak_bytes, points, seconds_of
 from benchmarks.record import FOLDER, read
 from tfmr.data.corpus import Corpus
-from tfmr.decode import greedy, greedy_naive
+from tfmr.decode import greedy_search, greedy_search_naive
 from tfmr.errors import TfmrError
-from tfmr.ids import BOS, EOS
 from tfmr.model import Transformer
+from tfmr.special_tokens import BOS, EOS
 
 SIZES = [64, 128, 256, 512, 1024, 2048]
 
@@ -119,8 +119,8 @@ def test_an_endless_model_ends_where_it_must() -> None:
     )
     model = decoding.Endless(config).eval()
     source = torch.tensor([[4, 4, 4]])
-    said = greedy_naive(model, source)
-    assert said == greedy(model, source)[0]
+    said = greedy_search_naive(model, source)
+    assert said == greedy_search(model, source)[0]
     assert len(said) == 12
     assert EOS not in said
     x = torch.randn(3, 8)

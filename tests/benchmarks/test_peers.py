@@ -15,11 +15,11 @@ from benchmarks.peers import build
 from benchmarks.peers.peer import Peer, rows_kept, rows_of
 from benchmarks.peers.torch_nn import TorchNN
 from tfmr.data.batches import collate
-from tfmr.decode import beam_search, greedy
+from tfmr.decode import beam_search, greedy_search
 from tfmr.errors import TfmrError
-from tfmr.ids import PAD
 from tfmr.model import Transformer, TransformerConfig
-from tfmr.train.loop import TrainConfig
+from tfmr.special_tokens import PAD
+from tfmr.train.config import TrainConfig
 
 CONFIG = TransformerConfig(30, 30, 16, 2, 32, 2, 2, dropout=0.0, max_length=24)
 BATCH = collate([([5, 6, 7, 8], [9, 10, 11]), ([12, 13], [14, 15, 16, 17, 18])])
@@ -90,7 +90,7 @@ def test_dropout_stands_where_the_paper_has_it() -> None:
 
 def test_pytorchs_translates_as_tfmr_does() -> None:
     own, peer = pair()
-    assert greedy(peer, SOURCE) == greedy(own, SOURCE)
+    assert greedy_search(peer, SOURCE) == greedy_search(own, SOURCE)
     found = beam_search(peer, SOURCE, 3)
     assert [h[0].ids for h in found] == [h[0].ids for h in beam_search(own, SOURCE, 3)]
 
@@ -119,7 +119,7 @@ def test_a_step_is_the_same_for_a_peer_as_for_tfmr() -> None:
     own, peer = pair()
     before = own(BATCH.source, BATCH.target_in)
     for model in (own, peer):
-        training(model, [BATCH], TrainConfig(peak=1e-2, warmup=1, clip=0.05))(0)
+        training(model, [BATCH], TrainConfig(peak_lr=1e-2, warmup=1, max_grad_norm=0.05))(0)
         model.eval()
         # Adam does not mind the length of a gradient, so this is where clipping shows.
         norm = torch.cat([p.grad.flatten() for p in model.parameters()]).norm()
@@ -136,10 +136,10 @@ def test_all_say_as_many_tokens_as_asked(beam: int) -> None:
     for seed in range(100):  # until there is one that would say the end
         torch.manual_seed(seed)
         own, peer = pair(max_length=steps, source_vocab=9, target_vocab=9)
-        if min(len(ids) for ids in greedy(own, few)) < steps:
+        if min(len(ids) for ids in greedy_search(own, few)) < steps:
             break
     for model in (own, peer):
-        assert min(len(ids) for ids in greedy(model, few)) < steps
+        assert min(len(ids) for ids in greedy_search(model, few)) < steps
         work = decoding(model, [[few], [few[:1], few[1:2, :2]]], steps, beam)
         assert work is not None
         work(0)

@@ -25,8 +25,8 @@ from benchmarks.workload import (
 from tfmr.data import corpora, pocket
 from tfmr.data.batches import collate
 from tfmr.errors import TfmrError
-from tfmr.ids import PAD
 from tfmr.model import Transformer
+from tfmr.special_tokens import PAD
 from tfmr.train.recipes import RECIPES
 
 PAIRS = generated()[:300]

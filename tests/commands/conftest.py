@@ -10,8 +10,8 @@ import torch
 from tfmr.__main__ import main
 from tfmr.data import pocket
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.ids import EOS
 from tfmr.model import Transformer, TransformerConfig
+from tfmr.special_tokens import EOS
 from tfmr.train import checkpoint
 from tfmr.train.checkpoint import Checkpoint, named_weights
 

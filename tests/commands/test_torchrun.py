@@ -18,8 +18,14 @@ ROOT = Path(tfmr.__file__).parent.parent
 LAUNCH = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
 SETTINGS = [
     *("model.d_model=16", "model.d_ff=16", "model.n_encoder=1", "model.n_decoder=1"),
-    *("vocabulary.size=300", "train.warmup=10", "score.beam=1", "score.every=3", "score.by=loss"),
-    *("train.average=0", "checkpoints.average=2", "checkpoints.apart=2"),
+    *(
+        "vocabulary.size=300",
+        "train.warmup=10",
+        "evaluation.beam=1",
+        "evaluation.eval_every=3",
+        "evaluation.metric=loss",
+    ),
+    *("train.ema_decay=0", "checkpoints.average=2", "checkpoints.average_every=2"),
 ]
 
 
@@ -44,10 +50,10 @@ def test_two_processes_leave_what_one_leaves(tmp_path: Path, command) -> None:
         file.write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
     given = ["--files", *files, "--set", *SETTINGS]
     alone, two = tmp_path / "alone", tmp_path / "two"
-    command("train", *given, "train.accumulate=2", "--steps", 6, "--out", alone)
-    printed = torchrun(*given, "train.shard=true", "--steps", 4, "--out", two)
+    command("train", *given, "train.grad_accum_steps=2", "--steps", 6, "--out", alone)
+    printed = torchrun(*given, "train.fsdp=true", "--steps", 4, "--out", two)
     assert [json.loads(line)["step"] for line in printed.splitlines()] == [4]
-    torchrun(*given, "train.shard=true", "--steps", 6, "--out", two, "--resume")
+    torchrun(*given, "train.fsdp=true", "--steps", 6, "--out", two, "--resume")
 
     curves = [read_curve(folder / "curve.csv") for folder in (alone, two)]
     assert [step.step for step in curves[1]] == [1, 2, 3, 4, 5, 6]

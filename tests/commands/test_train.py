@@ -15,7 +15,7 @@ from tfmr.train.run import read_curve
 
 TINY = [
     *("model.d_model=16", "model.d_ff=16", "model.n_encoder=1", "model.n_decoder=1"),
-    *("score.beam=2", "batches.tokens_per_batch=256"),
+    *("evaluation.beam=2", "batches.tokens_per_batch=256"),
 ]
 
 
@@ -120,7 +120,7 @@ def test_the_corpus_and_the_direction_are_the_recipes(train, monkeypatch) -> Non
 
 
 def test_patience(train) -> None:
-    still = ("score.every=1", "score.by=loss", "train.peak=1e-30")
+    still = ("evaluation.eval_every=1", "evaluation.metric=loss", "train.peak_lr=1e-30")
     rows, _ = train("--steps", 50, "--patience", 2, changes=still)
     assert [row["step"] for row in rows] == [3]
     assert Path("runs/pocket-en-fr/valid.csv").read_text("utf-8").count("\n") == 4
@@ -130,7 +130,7 @@ def test_what_train_refuses(refused, monkeypatch) -> None:
     assert "no recipe is called 'wmt': there are multi30k" in refused("train", "--recipe", "wmt")
     line = refused("train", "--recipe", "wmt14-base")
     assert "for a corpus of your own: name it by --files SOURCE TARGET" in line
-    assert "as in train.peak=1e-3: got 'seed'" in refused("train", "--set", "seed")
+    assert "as in train.peak_lr=1e-3: got 'seed'" in refused("train", "--set", "seed")
     assert "[train] has no 'sed': did you mean seed?" in refused("train", "--set", "train.sed=1")
     assert "warmup must be a whole number: got 'x'" in refused("train", "--set", "train.warmup=x")
     assert "waits for looks at the validation part" in refused("train", "--patience", 3)

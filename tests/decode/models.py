@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.ids import EOS
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
+from tfmr.special_tokens import EOS
 from tfmr.translator import Translator
 
 WORDS = [f"w{number}" for number in range(26)]

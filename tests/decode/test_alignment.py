@@ -7,9 +7,9 @@ from torch import Tensor
 from tests.decode.models import TOKENIZER, recurrent, transformer
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import align
-from tfmr.decode.alignment import words_of
+from tfmr.decode.alignment import group_into_words
 from tfmr.errors import TfmrError
-from tfmr.ids import BOS
+from tfmr.special_tokens import BOS
 
 BPE = Tokenizer.train_bpe(["low lower lowest"] * 9, 264)
 
@@ -17,20 +17,20 @@ BPE = Tokenizer.train_bpe(["low lower lowest"] * 9, 264)
 def test_the_words_of_pieces() -> None:
     ids = BPE.encode("lower é low")
     assert len(ids) > 3
-    words, owners = words_of(BPE, ids)
+    words, owners = group_into_words(BPE, ids)
     assert words == ["lower", "é", "low"]
     assert owners == sorted(owners)
     for number, word in enumerate(words):
         own = [id for id, owner in zip(ids, owners, strict=True) if owner == number]
         assert BPE.decode(own).strip() == word
-    assert words_of(TOKENIZER, [4, 5]) == (["w0", "w1"], [0, 1])
-    assert words_of(BPE, []) == ([], [])
+    assert group_into_words(TOKENIZER, [4, 5]) == (["w0", "w1"], [0, 1])
+    assert group_into_words(BPE, []) == ([], [])
 
 
 def test_what_is_read_is_summed_over_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = BPE.encode("xy low"), BPE.encode("low ab")
-    _, reads = words_of(BPE, source)
-    _, says = words_of(BPE, target)
+    _, reads = group_into_words(BPE, source)
+    _, says = group_into_words(BPE, target)
     model = transformer(source_vocab=264, target_vocab=264)
     asked: list[list[int]] = []
 

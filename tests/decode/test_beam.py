@@ -22,12 +22,11 @@ from tfmr.decode import (
     Hypothesis,
     beam_search,
     beam_search_naive,
-    greedy,
     length_penalty,
 )
 from tfmr.decode.beam import ROWS, log_softmax_
 from tfmr.errors import TfmrError
-from tfmr.ids import BOS, EOS, PAD
+from tfmr.special_tokens import BOS, EOS, PAD
 from tfmr.translator import Translator
 
 
@@ -69,7 +68,7 @@ def test_batched_equals_naive_one_by_one(kind: str, beam: int, alpha: float, n_b
 def test_a_beam_of_one_is_greedy(kind: str) -> None:
     model = MODELS[kind]()
     favour(model, {EOS: 0.5})
-    outputs = greedy(model, pad(SENTENCES))
+    outputs = greedy_search(model, pad(SENTENCES))
     for alpha in (0.0, 5.0):  # however much a longer translation would be worth
         found = beam_search(model, pad(SENTENCES), 1, alpha)
         assert [hypotheses[0].ids for hypotheses in found] == outputs

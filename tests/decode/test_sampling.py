@@ -8,10 +8,10 @@ from torch import Tensor
 
 from tests.decode.models import MODELS, SENTENCES, Table, TableConfig, favour, transformer
 from tfmr.data.batches import pad
-from tfmr.decode import Sampling, greedy, sample
+from tfmr.decode import Sampling, greedy_search, sample
 from tfmr.decode.sampling import LIKELY
 from tfmr.errors import TfmrError
-from tfmr.ids import BOS, EOS, PAD
+from tfmr.special_tokens import BOS, EOS, PAD
 
 SEEDS = list(range(len(SENTENCES)))
 
@@ -129,7 +129,7 @@ def test_cold_or_narrow_it_is_greedy(sampling: dict[str, float]) -> None:
     for kind in ("post sinusoidal", "lstm with attention"):
         model = MODELS[kind]()
         drawn = sample(model, pad(SENTENCES), Sampling(**sampling), seeds=SEEDS)
-        assert drawn == greedy(model, pad(SENTENCES))
+        assert drawn == greedy_search(model, pad(SENTENCES))
 
 
 def test_padding_and_a_second_beginning_are_never_said() -> None:

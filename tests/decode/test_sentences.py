@@ -6,7 +6,14 @@ from torch import Tensor
 
 from tests.decode.models import SENTENCES, TOKENIZER, WORDS, recurrent, transformer
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.decode import Sampling, beam_search_naive, greedy_naive, sample, translate, translate_each
+from tfmr.decode import (
+    Sampling,
+    beam_search_naive,
+    greedy_search_naive,
+    sample,
+    translate,
+    translate_each,
+)
 from tfmr.errors import TfmrError
 
 TEXTS = [TOKENIZER.decode(ids) for ids in SENTENCES]
@@ -18,7 +25,7 @@ def test_translations_come_in_the_order_of_the_sentences(batch: int) -> None:
     done: list[int] = []
     outputs = translate(model, TOKENIZER, TEXTS, batch=batch, on_finished=done.append)
     assert outputs == [
-        TOKENIZER.decode(greedy_naive(model, torch.tensor([ids]))) for ids in SENTENCES
+        TOKENIZER.decode(greedy_search_naive(model, torch.tensor([ids]))) for ids in SENTENCES
     ]
     assert sum(done) == len(TEXTS)
     assert translate(model, TOKENIZER, []) == []
@@ -85,7 +92,7 @@ def test_a_translation_knows_its_ids() -> None:
     model = transformer()
     for ids, translation in zip(SENTENCES, translate_each(model, TOKENIZER, TEXTS), strict=True):
         assert translation.source == ids
-        assert translation.ids == greedy_naive(model, torch.tensor([ids]))
+        assert translation.ids == greedy_search_naive(model, torch.tensor([ids]))
         assert translation.text == TOKENIZER.decode(translation.ids)
 
 

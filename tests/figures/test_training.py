@@ -5,7 +5,7 @@ import torch
 
 from tfmr.figures.style import Figure
 from tfmr.figures.training import alignment, curve, schedule, scores, smooth, smoothed_target
-from tfmr.train.loop import Step
+from tfmr.train.trainer import Step
 
 
 def png_bytes(figure: Figure) -> int:

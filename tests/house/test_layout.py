@@ -14,9 +14,29 @@ from tools.notebooks import chapters
 
 ROOT = Path(tfmr.__file__).parent.parent
 ORDER = (
-    *("errors", "ids", "precision", "translator", "recurrent", "attention", "additive", "window"),
-    *("position", "layers", "encoder", "decoder", "arranged", "step", "model", "seq2seq", "data"),
-    *("decode", "train", "probe", "figures", "widgets", "commands", "__main__"),
+    *(
+        "errors",
+        "special_tokens",
+        "dtype",
+        "translator",
+        "recurrent",
+        "attention",
+        "additive_attention",
+        "local_attention",
+    ),
+    *(
+        "position",
+        "layers",
+        "encoder",
+        "decoder",
+        "arranged",
+        "step",
+        "model",
+        "seq2seq",
+        "registry",
+        "data",
+    ),
+    *("decode", "train", "analysis", "figures", "widgets", "commands", "__main__"),
 )
 MODULES = sorted((ROOT / "tfmr").rglob("*.py"))
 SOURCES = sorted(

@@ -18,10 +18,11 @@ import torch
 import torch._dynamo  # which Adam needs: imported once here, and not by each process
 
 import tfmr.figures.training  # noqa: F401  likewise
+from tfmr import registry
 from tfmr.__main__ import main
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.model import TransformerConfig
-from tfmr.train import checkpoint, kinds
+from tfmr.train import checkpoint
 from tfmr.train.checkpoint import Checkpoint, named_weights
 
 PATIENCE = 120.0
@@ -92,7 +93,7 @@ def made(fill: float) -> Checkpoint:
     config = TransformerConfig(7, 7, d_model=128, n_heads=2, d_ff=4096, n_encoder=2, n_decoder=2)
     weights = {
         name: torch.full_like(weight, fill)
-        for name, weight in named_weights(kinds.build(config)).items()
+        for name, weight in named_weights(registry.build(config)).items()
     }
     return Checkpoint(config, Tokenizer("words", ["a", "b", "c"]), weights, facts={"fill": fill})
 

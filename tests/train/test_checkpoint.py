@@ -11,12 +11,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 import tfmr
+from tfmr import registry
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
-from tfmr.train import checkpoint, kinds
+from tfmr.train import checkpoint
 from tfmr.train.checkpoint import Checkpoint, load_weights, named_weights
 
 WORDS = Tokenizer("words", ["a", "b", "c"])
@@ -171,7 +172,7 @@ def test_another_vocabulary(path: Path) -> None:
 def test_a_recurrent_model_too(tmp_path: Path) -> None:
     config = Seq2SeqConfig(7, 7, cell="gru", attention=False, d_model=8, max_length=6)
     torch.manual_seed(0)
-    weights = named_weights(kinds.build(config))
+    weights = named_weights(registry.build(config))
     checkpoint.save(tmp_path / "file", Checkpoint(config, WORDS, weights))
     after = checkpoint.load(tmp_path / "file")
     assert after.config == config

@@ -16,7 +16,7 @@ ROOT = Path(tfmr.__file__).parent.parent
 SETTINGS = [
     *("model.d_model=16", "model.d_ff=32", "model.n_encoder=1", "model.n_decoder=1"),
     *("vocabulary.size=300", "train.warmup=10", "batches.tokens_per_batch=512"),
-    *("checkpoints.steps=4", "score.every=20", "score.beam=1"),
+    *("checkpoints.steps=4", "evaluation.eval_every=20", "evaluation.beam=1"),
 ]
 
 

@@ -28,13 +28,13 @@ RECIPE = Recipe.from_tables(
             **{"dropout": 0.15, "norm": "pre", "max_length": 16},
         },
         "batches": {"tokens_per_batch": 200},
-        "train": {"warmup": 10, "average": 0.0},
+        "train": {"warmup": 10, "ema_decay": 0.0},
         "score": {"beam": 1},
         "budget": {"steps": [20]},
     }
 )
-LOOKING = RECIPE.having({"score.every": 2, "score.by": "loss"})
-KEEPING = RECIPE.having({"checkpoints.average": 3, "checkpoints.apart": 2})
+LOOKING = RECIPE.having({"evaluation.eval_every": 2, "evaluation.metric": "loss"})
+KEEPING = RECIPE.having({"checkpoints.average": 3, "checkpoints.average_every": 2})
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_the_best_of_looks() -> None:
 
 
 def test_a_look_says_what_the_scores_say(tmp_path: Path, corpus: Corpus) -> None:
-    run = Run(tmp_path, corpus, RECIPE.having({"score.every": 10}))
+    run = Run(tmp_path, corpus, RECIPE.having({"evaluation.eval_every": 10}))
     run.train(quiet=True)
     assert [look.step for look in run.looks] == [10, 20]
     [row] = run.scores
@@ -107,7 +107,7 @@ def test_patience_ends_the_training_and_the_run_is_scored_once(
     tmp_path: Path, corpus: Corpus, losses: list[float]
 ) -> None:
     losses += [5.0, 4.0, 4.5, 4.1, 4.2, 1.0]
-    recipe = LOOKING.having({"score.patience": 3})
+    recipe = LOOKING.having({"evaluation.patience": 3})
     run = Run(tmp_path, corpus, recipe)
     rows = run.train(quiet=True)
     assert run.trainer.steps_done == 10, "the last of three looks after step 4"
@@ -115,7 +115,7 @@ def test_patience_ends_the_training_and_the_run_is_scored_once(
     again = Run(tmp_path, corpus, recipe, resume=True)
     assert again.train(quiet=True) == rows
     assert again.trainer.steps_done == 10
-    patient = Run(tmp_path, corpus, recipe.having({"score.patience": 9}), resume=True)
+    patient = Run(tmp_path, corpus, recipe.having({"evaluation.patience": 9}), resume=True)
     losses += [6.0] * 9
     assert patient.train(quiet=True)[-1]["step"] == 20, "patience may grow"
     assert patient.scores[-1]["model_step"] == 12
@@ -146,7 +146,7 @@ def test_the_test_part_chooses_nothing(
         return plain(exam, model, part, beam)
 
     monkeypatch.setattr(Exam, "_translate", noted)
-    recipe = RECIPE.having({"score.every": 5, "budget.steps": (10, 20)})
+    recipe = RECIPE.having({"evaluation.eval_every": 5, "budget.steps": (10, 20)})
     Run(tmp_path, corpus, recipe).train(quiet=True)
     assert parts == [*["valid"] * 3, "test", *["valid"] * 3, "test"]
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from tfmr.ids import PAD
+from tfmr.special_tokens import PAD
 from tfmr.train import loss as loss_module
 from tfmr.train.loss import (
     cross_entropy,

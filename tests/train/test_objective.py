@@ -16,9 +16,10 @@ import tfmr
 from tfmr.data.batches import Batches, collate
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer, TransformerConfig
-from tfmr.train.loop import TrainConfig, Trainer
+from tfmr.train.config import TrainConfig
 from tfmr.train.loss import cross_entropy_naive
 from tfmr.train.objective import Objective, compile_blocks
+from tfmr.train.trainer import Trainer
 from tfmr.translator import Translator
 
 ROOT = Path(tfmr.__file__).parent.parent
@@ -93,4 +94,4 @@ def test_a_model_without_blocks_is_not_compiled() -> None:
 
 def test_compile_and_shard_exclude_each_other() -> None:
     with pytest.raises(TfmrError, match="choose compile or shard"):
-        dataclasses.replace(TrainConfig(), compile=True, shard=True)
+        dataclasses.replace(TrainConfig(), compile=True, fsdp=True)

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from tfmr import registry
 from tfmr.data import pocket
 from tfmr.data.corpora import LICENCES
 from tfmr.data.corpus import Corpus
 from tfmr.errors import TfmrError
 from tfmr.model import TransformerConfig
 from tfmr.seq2seq import Seq2SeqConfig
-from tfmr.train import kinds
-from tfmr.train.loop import Trainer
 from tfmr.train.recipes import FOLDER, RECIPES, Recipe, find_recipe, read_recipe
 from tfmr.train.schedule import paper_peak
+from tfmr.train.trainer import Trainer
 
 CORPUS = Corpus("c", "en", "fr", [("a cat", "un chat")], [("b", "bb")], [("d", "dd")], "")
 LINE = ("multi30k-rnn", "multi30k-lstm", "multi30k-gru", "multi30k-lstm-attention", "multi30k")
@@ -26,9 +26,9 @@ SMALL = {
     "vocabulary.size": 300,
     "model.d_model": 16,
     "train.warmup": 10,
-    "train.peak": 0.01,
+    "train.peak_lr": 0.01,
     "batches.tokens_per_batch": 256,
-    "train.accumulate": 1,
+    "train.grad_accum_steps": 1,
 }
 """What makes any recipe small enough to smoke-test."""
 SMALL_BLOCKS = {
@@ -70,7 +70,7 @@ def test_a_recipe_trains(name: str) -> None:
     corpus = pocket.split("en-fr", train=200, valid=4, test=5)
     tokenizer = small.tokenizer(corpus)
     torch.manual_seed(0)
-    model = kinds.build(small.model(tokenizer.vocab_size))
+    model = registry.build(small.model(tokenizer.vocab_size))
     curve = Trainer(model, small.fill(corpus.train, tokenizer), small.train).run(steps=20)
     assert abs(curve[0].loss - math.log(tokenizer.vocab_size)) < 1
     assert curve[-1].loss < curve[0].loss - 0.3
@@ -106,17 +106,17 @@ def test_the_papers_recipes_are_the_papers(
     recipe = RECIPES[name]
     assert dataclasses.replace(recipe.model(37_000), max_length=config.max_length) == config
     assert recipe.vocabulary.size == 37_000
-    assert recipe.batches.tokens_per_batch * recipe.train.accumulate == 25_000
+    assert recipe.batches.tokens_per_batch * recipe.train.grad_accum_steps == 25_000
     assert recipe.architecture.dropout == dropout
     assert recipe.architecture.norm == "post"
     train = recipe.train
-    assert train.peak == pytest.approx(paper_peak(config.d_model), rel=1e-12)
-    assert (train.warmup, train.smoothing, train.average) == (4000, 0.1, 0)
+    assert train.peak_lr == pytest.approx(paper_peak(config.d_model), rel=1e-12)
+    assert (train.warmup, train.label_smoothing, train.ema_decay) == (4000, 0.1, 0)
     assert (train.betas, train.eps) == ((0.9, 0.98), 1e-9)
-    assert train.clip > 1e6
+    assert train.max_grad_norm > 1e6
     assert recipe.budget.steps == (steps,)
     assert recipe.checkpoints.average == averaged
-    assert recipe.score.beam == 4
+    assert recipe.evaluation.beam == 4
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_the_papers_cost_on_paper(
 ) -> None:
     recipe = RECIPES[name]
     with torch.device("meta"):
-        parameters = kinds.build(recipe.model(37_000)).count_parameters()
+        parameters = registry.build(recipe.model(37_000)).count_parameters()
     flops = recipe.training_flops(parameters, *recipe.budget.steps)
     machines = hours * 3600 * 8 * 9.5e12
     assert machines == pytest.approx(told, rel=0.02), "table 2"
@@ -141,7 +141,7 @@ def test_the_papers_cost_on_paper(
 
 
 def test_the_operations_of_a_training_step_counted_by_hand() -> None:
-    recipe = RECIPES["pocket"].having({"train.accumulate": 3})
+    recipe = RECIPES["pocket"].having({"train.grad_accum_steps": 3})
     assert recipe.training_flops(parameters=10, steps=2) == 6 * 10 * (1024 * 3) * 2
 
 
@@ -162,7 +162,7 @@ def test_a_value_is_changed_by_its_name() -> None:
     assert (recipe.train.seed, recipe.architecture.dropout) == (7, 0.25)
     assert recipe.having({"train.seed": 0, "model.dropout": 0.15}) == RECIPES["multi30k"]
     for change, message in (
-        ({"seed": 1}, "a recipe has no 'seed': name the table and the value, as in train.peak"),
+        ({"seed": 1}, "a recipe has no 'seed': name the table and the value, as in train.peak_lr"),
         ({"about.seed": 1}, "a recipe has no 'about.seed'"),
         ({"train.sed": 1}, r"\[train\] has no 'sed': did you mean seed\?"),
         ({"train.seed": "one"}, r"\[train\]: seed must be a whole number: got 'one'"),
@@ -182,11 +182,20 @@ def test_a_value_is_changed_by_its_name() -> None:
         ("[model]\nsource_vocab = 9\n", r"\[model\] has no 'source_vocab'"),
         ("[model]\nd_model = 15\n", r"\[model\]: d_model must be divisible by n_heads"),
         ('[model]\nkind = "seq2seq"\nn_heads = 2\n', r"\[model\] has no 'n_heads'"),
-        ("[train]\npeak = 0\n", r"\[train\]: the learning rate's peak must be positive"),
-        ("[score]\npatience = 2\n", r"\[score\]: patience=2 waits for looks .* set every to"),
-        ("[score]\nbeam = 0\n", r"\[score\]: expected every >= 0, patience >= 0 and beam >= 1"),
+        ("[train]\npeak = 0\n", r"\[train\]: the learning peak_lr must be positive"),
+        (
+            "[evaluation]\npatience = 2\n",
+            r"\[score\]: patience=2 waits for looks .* set eval_every to",
+        ),
+        (
+            "[evaluation]\nbeam = 0\n",
+            r"\[score\]: expected eval_every >= 0, patience >= 0 and beam >= 1",
+        ),
         ("[checkpoints]\nseconds = -1\n", r"\[checkpoints\]: expected seconds, steps, average"),
-        ("[checkpoints]\naverage = 5\n", "the steps between two, apart: got average=5, apart=0"),
+        (
+            "[checkpoints]\naverage = 5\n",
+            "the steps between two, average_every: got average=5, average_every=0",
+        ),
         ("[budget]\nsteps = [5]\nminutes = [1]\n", r"\[budget\]: .*give one of them"),
         ("[checkpoints]\naverage = 5\napart = 9\n", "set one of them to 0"),
     ],

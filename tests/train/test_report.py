@@ -16,7 +16,7 @@ from tfmr.data.corpus import Corpus, Streamed
 from tfmr.data.large import load_any
 from tfmr.errors import TfmrError
 from tfmr.train import checkpoint
-from tfmr.train.facts import commit, differences, fingerprint, processor
+from tfmr.train.metadata import commit, differences, fingerprint, processor
 from tfmr.train.recipes import Recipe, read_recipe
 from tfmr.train.report import report_text
 from tfmr.train.run import Run, read_curve
@@ -30,7 +30,7 @@ RECIPE = Recipe.from_tables(
         },
         "batches": {"tokens_per_batch": 200},
         "train": {"warmup": 10},
-        "score": {"beam": 2, "every": 4},
+        "evaluation": {"beam": 2, "eval_every": 4},
         "budget": {"steps": [8]},
     }
 )
@@ -278,7 +278,7 @@ def test_a_large_corpus_is_streamed_and_gives_the_same_run(
     assert tokens.stat().st_mtime_ns == written, "encoded once"
     recipe = (tmp_path / "run" / "recipe.toml").read_text("utf-8")
     with pytest.raises(TfmrError, match="resume with the same, or start anew"):
-        Run(tmp_path / "run", streamed, RECIPE.having({"train.peak": 0.5}), resume=True)
+        Run(tmp_path / "run", streamed, RECIPE.having({"train.peak_lr": 0.5}), resume=True)
     assert (tmp_path / "run" / "recipe.toml").read_text("utf-8") == recipe
     losses = [
         [step.loss for step in read_curve(tmp_path / name / "curve.csv")]

@@ -13,9 +13,9 @@ from tfmr.data import pocket
 from tfmr.data.corpus import Corpus
 from tfmr.errors import TfmrError
 from tfmr.train.checkpoint import named_weights
-from tfmr.train.loop import Step, Trainer
 from tfmr.train.recipes import Recipe
 from tfmr.train.run import Run, load_translator, read_curve
+from tfmr.train.trainer import Step, Trainer
 
 RECIPE = Recipe.from_tables(
     {

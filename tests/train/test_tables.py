@@ -16,7 +16,7 @@ from tfmr.train.tables import fill, to_toml
 class Settings:
     """One field of each type."""
 
-    peak: float = 1.0
+    peak_lr: float = 1.0
     warmup: int = 3
     compile: bool = False
     name: str = "a"
@@ -25,24 +25,24 @@ class Settings:
     marks: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        require(self.peak > 0, f"peak must be positive: got {self.peak}")
+        require(self.peak_lr > 0, f"peak_lr must be positive: got {self.peak_lr}")
 
 
 def test_what_is_left_out_has_its_default_and_a_whole_number_may_be_a_float() -> None:
     assert fill(Settings, {}, "x") == Settings()
-    table = {"peak": 2, "betas": [0, 0.5], "marks": [1, 2, 3], "norm": "post"}
+    table = {"peak_lr": 2, "betas": [0, 0.5], "marks": [1, 2, 3], "norm": "post"}
     filled = fill(Settings, table, "x")
-    assert filled == Settings(peak=2.0, betas=(0.0, 0.5), marks=(1, 2, 3), norm="post")
-    assert type(filled.peak) is type(filled.betas[0]) is float
+    assert filled == Settings(peak_lr=2.0, betas=(0.0, 0.5), marks=(1, 2, 3), norm="post")
+    assert type(filled.peak_lr) is type(filled.betas[0]) is float
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"warmpu": 3}, "x has no 'warmpu': did you mean warmup? It has peak, warmup, compile"),
-        ({"zzz": 3}, "x has no 'zzz': It has peak, warmup"),
-        ({"peak": "1"}, "x: peak must be a number: got '1'"),
-        ({"peak": True}, "x: peak must be a number: got True"),
+        ({"warmpu": 3}, "x has no 'warmpu': did you mean warmup? It has peak_lr, warmup, compile"),
+        ({"zzz": 3}, "x has no 'zzz': It has peak_lr, warmup"),
+        ({"peak_lr": "1"}, "x: peak_lr must be a number: got '1'"),
+        ({"peak_lr": True}, "x: peak_lr must be a number: got True"),
         ({"warmup": 3.0}, "x: warmup must be a whole number: got 3.0"),
         ({"warmup": True}, "x: warmup must be a whole number: got True"),
         ({"compile": 1}, "x: compile must be true or false: got 1"),
@@ -53,7 +53,7 @@ def test_what_is_left_out_has_its_default_and_a_whole_number_may_be_a_float() ->
         ({"betas": [0.5, "a"]}, "x: betas must be a number: got 'a'"),
         ({"marks": 1}, "x: marks must be a list: got 1"),
         ({"marks": [1.5]}, "x: marks must be a whole number: got 1.5"),
-        ({"peak": -1.0}, "x: peak must be positive: got -1.0"),
+        ({"peak_lr": -1.0}, "x: peak_lr must be positive: got -1.0"),
     ],
 )
 def test_a_slip_of_the_pen(table: dict, message: str) -> None:
@@ -65,12 +65,12 @@ def test_a_slip_of_the_pen(table: dict, message: str) -> None:
 
 def test_a_hidden_field_is_none_of_the_tables_business() -> None:
     assert fill(Settings, {}, "x", {"warmup": 9}).warmup == 9
-    with pytest.raises(TfmrError, match="x has no 'warmup': It has peak, compile"):
+    with pytest.raises(TfmrError, match="x has no 'warmup': It has peak_lr, compile"):
         fill(Settings, {"warmup": 4}, "x", {"warmup": 9})
 
 
 def test_toml_says_the_same_to_tomllib() -> None:
-    values = dataclasses.asdict(Settings(peak=1e-9, compile=True, name='ein "Wort", 낱말 \\ \t'))
+    values = dataclasses.asdict(Settings(peak_lr=1e-9, compile=True, name='ein "Wort", 낱말 \\ \t'))
     tables = {"about": "x", "marks": (1, 2), "settings": values, "empty": {"none": ()}}
     read = tomllib.loads(to_toml(tables))
     assert read["about"] == "x"

@@ -18,9 +18,10 @@ from safetensors.torch import load_file, save_file
 from tfmr.data.batches import Batches
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer, TransformerConfig
-from tfmr.train import interrupt, objective, parallel
-from tfmr.train.loop import Step, TrainConfig, Trainer
-from tfmr.train.parallel import World
+from tfmr.train import distributed, interrupt, objective
+from tfmr.train.config import TrainConfig
+from tfmr.train.distributed import World
+from tfmr.train.trainer import Step, Trainer
 
 MODEL = TransformerConfig(
     30, 30, d_model=16, n_heads=2, d_ff=18, n_encoder=1, n_decoder=1, dropout=0.2, max_length=12
@@ -29,7 +30,7 @@ PAIRS = [
     ([4 + n, 12 + n % 3, 15][: 1 + n % 3], [16 + n, 24 + n % 3, 27, 28][: 1 + n % 4])
     for n in range(10)
 ]
-CONFIG = TrainConfig(peak=3e-3, warmup=4, average=0.9, seed=3)
+CONFIG = TrainConfig(peak_lr=3e-3, warmup=4, ema_decay=0.9, seed=3)
 STEPS = 6
 
 
@@ -37,7 +38,7 @@ def trainer(world: World, *, accumulate: int, shard: bool = False, seed: int = 3
     """Ready to begin. Its numbers are doubles: rounding is not what these tests look for."""
     torch.manual_seed(seed)
     model = Transformer(MODEL).double()
-    config = dataclasses.replace(CONFIG, accumulate=accumulate, shard=shard)
+    config = dataclasses.replace(CONFIG, grad_accum_steps=accumulate, fsdp=shard)
     return Trainer(model, Batches(PAIRS, 9, 0, 12), config, world)
 
 
@@ -65,7 +66,7 @@ def compare(folder: Path, world: World) -> None:
     """Train in every way: without a stop, up to one, and on from where one process stopped."""
     for way, shard in (("ddp", False), ("fsdp", True)):
         for accumulate in (1, 2):
-            straight = trainer(world, accumulate=accumulate, shard=shard)
+            straight = trainer(world, accumulate=accumulate, fsdp=shard)
             keep(folder / f"{way}{accumulate}", straight, straight.run(steps=STEPS))
         stopped = trainer(world, accumulate=1, shard=shard)
         keep(folder / f"{way}1-stopped", stopped, stopped.run(steps=3))
@@ -131,7 +132,7 @@ def main() -> None:
     torch.set_num_threads(1)
     folder, scene = Path(sys.argv[1]), sys.argv[2]
     if scene == "silence":
-        parallel.PATIENCE = timedelta(seconds=3)
+        distributed.PATIENCE = timedelta(seconds=3)
     interrupt.GRACE = 1.0
     with World.join() as world:
         if scene == "compare":

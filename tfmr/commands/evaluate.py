@@ -30,7 +30,7 @@ class Evaluate:
     """Length penalty of the search: 0 favours short sentences; 0.6, the paper's, if not given."""
 
     def __call__(self) -> None:
-        """Score, printing one line of JSON."""
+        """EvalConfig, printing one line of JSON."""
         options = search_options(self.beam, self.alpha)
         corpus = self.data.load()
         saved = checkpoint.load(checkpoint.find(self.model))

@@ -16,8 +16,8 @@ from tfmr.commands.data import Data
 from tfmr.commands.memory import keep_freed_memory
 from tfmr.data.corpus import Corpus
 from tfmr.errors import require
+from tfmr.train.distributed import World, end
 from tfmr.train.files import write_whole
-from tfmr.train.parallel import World, end
 from tfmr.train.recipes import Recipe, find_recipe, read_recipe
 from tfmr.train.run import Run
 
@@ -34,7 +34,7 @@ class Train:
     """A recipe of the package, which `python -m tfmr recipes` lists, or a TOML file of your own. If
     not given, the folder's with --resume, else the one that is called like the corpus."""
     changes: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="TABLE.NAME=VALUE")] = ()
-    """Change values of the recipe, as in --set train.peak=1e-3 model.dropout=0.2."""
+    """Change values of the recipe, as in --set train.peak_lr=1e-3 model.dropout=0.2."""
     minutes: tuple[float, ...] = ()
     """Train this long and score; several numbers score at each. Scoring does not count. If neither
     minutes nor steps are given, the recipe says how long."""
@@ -44,7 +44,7 @@ class Train:
     """Of the weights, the batches and dropout, instead of the recipe's."""
     patience: int | None = None
     """Stop after so many looks at the validation part in a row that found no better model; needs
-    looks, as in --set score.every=250."""
+    looks, as in --set evaluation.eval_every=250."""
     device: Literal["cpu", "cuda"] | None = None
     """Where to compute; if not given, on a GPU where there is one."""
     threads: int | None = None
@@ -101,12 +101,14 @@ class Train:
         changes: dict[str, Any] = {}
         for change in self.changes:
             name, equals, value = change.partition("=")
-            require(bool(equals), f"--set changes a value, as in train.peak=1e-3: got {change!r}")
+            require(
+                bool(equals), f"--set changes a value, as in train.peak_lr=1e-3: got {change!r}"
+            )
             try:
                 changes[name] = tomllib.loads(f"value = {value}")["value"]
             except tomllib.TOMLDecodeError:
                 changes[name] = value
-        for name, option in (("train.seed", self.seed), ("score.patience", self.patience)):
+        for name, option in (("train.seed", self.seed), ("evaluation.patience", self.patience)):
             if option is not None:
                 changes[name] = option
         if self.minutes or self.steps:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from tfmr.data.tokenfile import IdPair, Ids, TokenFile, refuse_empty
 from tfmr.errors import TfmrError, require
-from tfmr.ids import BOS, EOS, PAD
+from tfmr.special_tokens import BOS, EOS, PAD
 
 __all__ = ["Batch", "Batches", "IdPair", "collate", "pad"]
 

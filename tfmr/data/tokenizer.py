@@ -18,7 +18,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from tfmr.errors import TfmrError, require
-from tfmr.ids import BOS, EOS, PAD, SPECIAL, UNK
+from tfmr.special_tokens import BOS, EOS, PAD, SPECIAL, UNK
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer"]
 

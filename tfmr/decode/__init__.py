@@ -12,9 +12,9 @@ from tfmr.decode.beam import (
     beam_search_naive,
     length_penalty,
 )
-from tfmr.decode.likeliest import greedy, greedy_naive
+from tfmr.decode.generate import EXTRA_LENGTH, max_output_lengths
+from tfmr.decode.greedy import greedy_search, greedy_search_naive
 from tfmr.decode.sampling import Sampling, sample
-from tfmr.decode.search import EXTRA_LENGTH, longest_outputs
 from tfmr.decode.sentences import Translation, translate, translate_each
 
 __all__ = [
@@ -27,10 +27,10 @@ __all__ = [
     "align",
     "beam_search",
     "beam_search_naive",
-    "greedy",
-    "greedy_naive",
+    "greedy_search",
+    "greedy_search_naive",
     "length_penalty",
-    "longest_outputs",
+    "max_output_lengths",
     "sample",
     "translate",
     "translate_each",

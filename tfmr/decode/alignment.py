@@ -6,11 +6,11 @@ from torch import Tensor
 
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import require
-from tfmr.ids import BOS
+from tfmr.special_tokens import BOS
 from tfmr.translator import Translator
 
 
-def words_of(tokenizer: Tokenizer, ids: list[int]) -> tuple[list[str], list[int]]:
+def group_into_words(tokenizer: Tokenizer, ids: list[int]) -> tuple[list[str], list[int]]:
     """The words that ``ids`` spell, and for each id the number of its word.
 
     A piece belongs to the word before it, unless it begins with a space.
@@ -43,8 +43,8 @@ def align(
     device = next(model.parameters()).device
     shifted = torch.tensor([[BOS, *target[:-1]]], device=device)
     weights = model.alignment(torch.tensor([source], device=device), shifted)[0].cpu()
-    source_words, source_owners = words_of(tokenizer, source)
-    target_words, target_owners = words_of(tokenizer, target)
+    source_words, source_owners = group_into_words(tokenizer, source)
+    target_words, target_owners = group_into_words(tokenizer, target)
     read = _sum_by(weights.T, source_owners, len(source_words))
     said = _sum_by(read.T, target_owners, len(target_words))
     looked_at = said.argmax(dim=1).tolist()

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from tfmr.decode.search import best, check_ready, closed_up, longest_outputs
+from tfmr.decode.generate import best, check_ready, closed_up, max_output_lengths
 from tfmr.errors import require
-from tfmr.ids import BOS, EOS
+from tfmr.special_tokens import BOS, EOS
 from tfmr.translator import Translator
 
 ALPHA = 0.6
@@ -105,7 +105,7 @@ def beam_search_naive(
     finished: list[Hypothesis] = []
     live: list[tuple[list[int], float]] = [([], 0.0)]
     length = 0
-    limit = longest_outputs(model, source)[0]
+    limit = max_output_lengths(model, source)[0]
     while len(finished) < beam and length < limit:
         length += 1
         candidates = []
@@ -165,7 +165,7 @@ def beam_search(
     """
     check_ready(model)
     check_options(beam, alpha, n_best)
-    limits = longest_outputs(model, source)
+    limits = max_output_lengths(model, source)
     state = model.start(source, max(limits), beam)
     search = _Search(limits, beam, alpha, n_best, source.device)
     tokens = torch.full((len(limits) * beam,), BOS, device=source.device)

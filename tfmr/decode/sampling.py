@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tfmr.decode.search import best, longest_outputs, say
+from tfmr.decode.generate import best, max_output_lengths, say
 from tfmr.errors import require
-from tfmr.ids import EOS
+from tfmr.special_tokens import EOS
 from tfmr.translator import Translator
 
 LIKELY = 64
@@ -128,7 +128,7 @@ def sample(
         f"seeds for {len(source)} sentences",
     )
     sampling = sampling or Sampling()
-    limits = longest_outputs(model, source)
+    limits = max_output_lengths(model, source)
     noise = torch.zeros(len(limits), max(limits), dtype=torch.float64)
     for row, (limit, seed) in enumerate(zip(limits, seeds, strict=True)):
         generator = torch.Generator().manual_seed(seed)

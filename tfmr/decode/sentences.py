@@ -9,11 +9,11 @@ from torch import Tensor
 from tfmr.data.batches import pad
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode.beam import ALPHA, beam_search, check_options
-from tfmr.decode.likeliest import greedy
+from tfmr.decode.generate import check_ready
+from tfmr.decode.greedy import greedy_search
 from tfmr.decode.sampling import Sampling, sample
-from tfmr.decode.search import check_ready
 from tfmr.errors import TfmrError, require
-from tfmr.ids import UNK
+from tfmr.special_tokens import UNK
 from tfmr.translator import Translator
 
 WINDOW = 16
@@ -112,7 +112,7 @@ def translate_each(
             seeds = [seed + first - 1 + number for number in numbers]
             return sample(model, source, sampling, seeds=seeds, on_finished=on_finished)
         if beam == 1:
-            return greedy(model, source, on_finished)
+            return greedy_search(model, source, on_finished)
         found = beam_search(model, source, beam, alpha, on_finished=on_finished)
         return [hypotheses[0].ids if hypotheses else [] for hypotheses in found]
 

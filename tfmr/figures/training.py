@@ -6,8 +6,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tfmr.figures.style import BLUE, GREEN, MUTED, ORANGE, Figure, figure, heatmap, styled
-from tfmr.train.loop import Step
 from tfmr.train.schedule import learning_rate
+from tfmr.train.trainer import Step
 
 
 def smooth(values: Sequence[float], decay: float = 0.95) -> list[float]:
@@ -23,19 +23,20 @@ def smooth(values: Sequence[float], decay: float = 0.95) -> list[float]:
 
 @styled
 def schedule(settings: Mapping[str, tuple[float, int]], steps: int) -> Figure:
-    """The learning rate over ``steps`` steps, one line per named ``(peak, warmup)``."""
+    """The learning rate over ``steps`` steps, one line per named ``(peak_lr, warmup)``."""
     fig, (axes,) = figure(height=2.5)
-    for name, (peak, warmup) in settings.items():
+    for name, (peak_lr, warmup) in settings.items():
         axes.plot(
             range(1, steps + 1),
-            [1000 * learning_rate(t, peak, warmup) for t in range(1, steps + 1)],
+            [1000 * learning_rate(t, peak_lr, warmup) for t in range(1, steps + 1)],
             label=name,
         )
     axes.set(xlabel="step", ylabel="learning rate × 1000", xlim=(0, steps))
     axes.set_ylim(bottom=0)
     axes.legend()
     peaks = "; ".join(
-        f"{name} peaks at {peak:.5f} in step {warmup}" for name, (peak, warmup) in settings.items()
+        f"{name} peaks at {peak_lr:.5f} in step {warmup}"
+        for name, (peak_lr, warmup) in settings.items()
     )
     fig.alt = (
         f"Learning rate against step: a straight rise, then a fall with the inverse square root. "

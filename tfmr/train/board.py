@@ -5,8 +5,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tfmr.train.loop import Step
 from tfmr.train.records import Look
+from tfmr.train.trainer import Step
 
 
 class Board:

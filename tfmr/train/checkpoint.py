@@ -16,9 +16,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import tfmr
+from tfmr import registry
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
-from tfmr.train import kinds
 from tfmr.train.files import write_whole
 from tfmr.translator import Translator, TranslatorConfig
 
@@ -49,7 +49,7 @@ class Checkpoint:
         Raises:
             TfmrError: if the weights are not those of the configuration.
         """
-        model = kinds.build(self.config)
+        model = registry.build(self.config)
         load_weights(model, self.weights)
         return model.eval()
 
@@ -110,7 +110,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     header = {
         "format": FORMAT,
         "tfmr": checkpoint.version,
-        "config": json.dumps(kinds.to_dict(checkpoint.config)),
+        "config": json.dumps(registry.to_dict(checkpoint.config)),
         "tokenizer": checkpoint.tokenizer.to_json(),
         "facts": json.dumps(checkpoint.facts),
     }
@@ -157,7 +157,7 @@ def load(path: Path) -> Checkpoint:
         f"the header of {path} is damaged (expected two JSON objects): train anew",
     )
     return Checkpoint(
-        config=kinds.from_dict(config, f"{path}, written by tfmr {version},"),
+        config=registry.from_dict(config, f"{path}, written by tfmr {version},"),
         tokenizer=Tokenizer.from_json(vocabulary, where=str(path)),
         weights=_below("model.", tensors),
         state=_below("state.", tensors),

@@ -9,7 +9,7 @@ from tfmr.data.corpus import Corpus, Pair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import require
-from tfmr.ids import UNK
+from tfmr.special_tokens import UNK
 from tfmr.train.evaluate import bleu, exact_match, mean_loss
 from tfmr.train.recipes import Recipe
 from tfmr.train.records import Look, samples_text
@@ -59,7 +59,7 @@ class Exam:
     def look(self, model: Translator, step: int, seconds: float) -> Look:
         """How the model of this step and time does on the validation part."""
         score = None
-        if self.recipe.score.by == "bleu":
+        if self.recipe.evaluation.metric == "bleu":
             outputs = self._translate(model, "valid")
             score = bleu(outputs, _references(self.parts["valid"])).score
         return Look(step, seconds, mean_loss(model, self.valid), score)
@@ -70,7 +70,7 @@ class Exam:
         The keys without a beam in their name are those of the greedy translations.
         """
         row: dict[str, Any] = {"valid_loss": round(mean_loss(model, self.valid), 4)}
-        beam = self.recipe.score.beam
+        beam = self.recipe.evaluation.beam
         samples = ""
         for part, pairs in self.parts.items():
             references = _references(pairs)

@@ -8,7 +8,7 @@ from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus, Streamed
 from tfmr.data.tokenfile import TokenFile, write_token_file
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.train.parallel import World
+from tfmr.train.distributed import World
 from tfmr.train.recipes import Recipe
 
 

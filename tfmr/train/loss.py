@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
-from tfmr.ids import PAD
+from tfmr.special_tokens import PAD
 
 
 def cross_entropy_naive(

@@ -44,7 +44,7 @@ class Objective(nn.Module):
     Args:
         model: predicts.
         smoothing: of the labels.
-        bf16: multiply matrices in bf16; see :func:`tfmr.precision.uses_bf16`.
+        bf16: multiply matrices in bf16; see :func:`tfmr.dtype.uses_bf16`.
     """
 
     def __init__(self, model: Translator, smoothing: float, bf16: bool = False) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tfmr.errors import TfmrError, require
 from tfmr.train.evaluate import sentence_chrf
-from tfmr.train.loop import Step
+from tfmr.train.trainer import Step
 
 SAMPLES = 20
 """Translations kept for a person to read."""

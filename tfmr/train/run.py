@@ -11,23 +11,24 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from tfmr import registry
 from tfmr.data.corpus import Corpus, Streamed
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
-from tfmr.train import checkpoint, kinds
+from tfmr.train import checkpoint
 from tfmr.train.average import Kept
 from tfmr.train.board import Board
 from tfmr.train.checkpoint import Checkpoint, load_translator, load_weights, named_weights
+from tfmr.train.distributed import World
 from tfmr.train.exam import Exam
-from tfmr.train.facts import differences, fingerprint, identity, surroundings
 from tfmr.train.feed import training_batches
 from tfmr.train.files import write_text
 from tfmr.train.folder import check_folder
-from tfmr.train.loop import Step, Trainer
-from tfmr.train.parallel import World
+from tfmr.train.metadata import differences, fingerprint, identity, surroundings
 from tfmr.train.recipes import Budget, Recipe
 from tfmr.train.records import Look, best_look, curve_text, looks_text, read_curve
 from tfmr.train.report import report_text
+from tfmr.train.trainer import Step, Trainer
 from tfmr.translator import Translator
 
 __all__ = ["Run", "load_translator", "read_curve"]
@@ -79,7 +80,7 @@ class Run:
         self.tokenizer = saved.tokenizer if saved else self._learn_vocabulary()
         self.exam = Exam(corpus, self.tokenizer, recipe)
         torch.manual_seed(recipe.train.seed)
-        model = kinds.build(recipe.model(self.tokenizer.vocab_size)).to(self.world.device)
+        model = registry.build(recipe.model(self.tokenizer.vocab_size)).to(self.world.device)
         if saved is None and isinstance(corpus.train, Streamed):
             self._open()
         tokens = folder / "tokens.safetensors"
@@ -226,7 +227,7 @@ class Run:
     def _catch_up(self) -> None:
         """What should have followed the last step, where a stop came between."""
         done = self.trainer.steps_done
-        apart, every = self.recipe.checkpoints.apart, self.recipe.score.every
+        apart, every = self.recipe.checkpoints.average_every, self.recipe.evaluation.eval_every
         if done and apart and done % apart == 0:
             self._keep()
         if done and every and done % every == 0 and all(look.step != done for look in self.looks):
@@ -248,13 +249,17 @@ class Run:
 
     def _enough(self) -> bool:
         """Whether the last looks, as many as the recipe has patience for, found nothing better."""
-        best, patience = best_look(self.looks), self.recipe.score.patience
+        best, patience = best_look(self.looks), self.recipe.evaluation.patience
         return patience > 0 and best is not None and len(self.looks) - 1 - best >= patience
 
     @contextmanager
     def _after_each_step(self) -> Iterator[Callable[[Step], None]]:
         """What follows a step: the curve, the bar; and in its time a look, or a checkpoint."""
-        keep, every, budget = self.recipe.checkpoints, self.recipe.score.every, self.recipe.budget
+        keep, every, budget = (
+            self.recipe.checkpoints,
+            self.recipe.evaluation.eval_every,
+            self.recipe.budget,
+        )
         saved_at = self.trainer.seconds
         board = Board(self.folder / "tensorboard", self.trainer.steps_done, self.world.first)
         bar = tqdm(
@@ -273,7 +278,7 @@ class Run:
             bar.set_postfix(
                 step=step.step, loss=f"{step.loss:.2f}", norm=f"{step.gradient_norm:.1f}"
             )
-            if keep.apart and step.step % keep.apart == 0:
+            if keep.average_every and step.step % keep.average_every == 0:
                 self._keep()
             if every and step.step % every == 0:
                 board.look(self.look())

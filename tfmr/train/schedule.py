@@ -5,8 +5,8 @@ import math
 from tfmr.errors import require
 
 
-def learning_rate(step: int, peak: float, warmup: int) -> float:
-    r"""The rate at ``step``, from 1: linear up to ``peak`` at ``warmup``, inverse root after.
+def learning_rate(step: int, peak_lr: float, warmup: int) -> float:
+    r"""The rate at ``step``, from 1: linear up to ``peak_lr`` at ``warmup``, inverse root after.
 
     .. math:: \eta(t) = \eta_{peak} \min\!\left(\frac{t}{w}, \sqrt{\frac{w}{t}}\right)
 
@@ -19,7 +19,7 @@ def learning_rate(step: int, peak: float, warmup: int) -> float:
     require(
         step >= 1 and warmup >= 1, f"steps are counted from 1: got step={step}, warmup={warmup}"
     )
-    return peak * min(step / warmup, math.sqrt(warmup / step))
+    return peak_lr * min(step / warmup, math.sqrt(warmup / step))
 
 
 def paper_peak(d_model: int, warmup: int = 4000) -> float:

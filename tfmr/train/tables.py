@@ -82,7 +82,7 @@ def _fit(value: Any, hint: Any, where: str) -> Any:
 def to_toml(tables: Mapping[str, Any]) -> str:
     """The TOML text of plain values, lists of them, and tables of both, one level deep.
 
-    >>> print(to_toml({"about": "a", "train": {"peak": 1e-09, "betas": (0.9, 0.98)}}), end="")
+    >>> print(to_toml({"about": "a", "train": {"peak_lr": 1e-09, "betas": (0.9, 0.98)}}), end="")
     about = "a"
     <BLANKLINE>
     [train]

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from tfmr import registry
 from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus, Pair
 from tfmr.data.tokenfile import IdPair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
 from tfmr.model import TransformerConfig
-from tfmr.train import kinds
-from tfmr.train.loop import TrainConfig
+from tfmr.train.config import TrainConfig
 from tfmr.train.tables import check_names, fill, to_toml
 from tfmr.translator import TranslatorConfig
 
@@ -38,7 +38,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
-class Filling:
+class BatchConfig:
     """How batches are filled: the table ``[batches]``."""
 
     tokens_per_batch: int = 2048
@@ -76,17 +76,17 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Score:
-    """How a model is judged on the way and in the end: the table ``[score]``.
+class EvalConfig:
+    """How a model is judged on the way and in the end: the table ``[evaluation]``.
 
     Raises:
         TfmrError: if a number is out of range, or patience waits for looks that are never taken.
     """
 
-    every: int = 0
+    eval_every: int = 0
     """Steps between two looks at the validation part. The run's model is then the one that did
     best in them; with 0 there are none, and it is the last."""
-    by: Literal["bleu", "loss"] = "bleu"
+    metric: Literal["bleu", "loss"] = "bleu"
     """What is looked at: BLEU of greedy translations, or the loss, which is quicker."""
     patience: int = 0
     """End the training after so many looks in a row that found nothing better; 0 never does."""
@@ -95,19 +95,19 @@ class Score:
 
     def __post_init__(self) -> None:
         require(
-            self.every >= 0 and self.patience >= 0 and self.beam >= 1,
-            "expected every >= 0, patience >= 0 and beam >= 1: got "
-            f"{self.every}, {self.patience} and {self.beam}",
+            self.eval_every >= 0 and self.patience >= 0 and self.beam >= 1,
+            "expected eval_every >= 0, patience >= 0 and beam >= 1: got "
+            f"{self.eval_every}, {self.patience} and {self.beam}",
         )
         require(
-            self.every > 0 or self.patience == 0,
-            f"patience={self.patience} waits for looks at the validation part and every=0 takes "
-            "none: set every to the steps between two",
+            self.eval_every > 0 or self.patience == 0,
+            f"patience={self.patience} waits for looks at the validation part and eval_every=0 "
+            "takes none: set eval_every to the steps between two",
         )
 
 
 @dataclass(frozen=True)
-class Keep:
+class CheckpointConfig:
     """When the run is written to disk: the table ``[checkpoints]``.
 
     Raises:
@@ -122,19 +122,19 @@ class Keep:
     """The weights of so many last checkpoints are kept apart, and their mean is the run's model
     (Vaswani et al., 2017, section 6.1); 0 keeps none. The running average of the weights is
     ``average`` in the table ``[train]``: a run has one or the other."""
-    apart: int = 0
+    average_every: int = 0
     """Steps between two checkpoints of that mean."""
 
     def __post_init__(self) -> None:
         require(
-            self.seconds >= 0 and min(self.steps, self.average, self.apart) >= 0,
-            "expected seconds, steps, average and apart of at least 0: got "
-            f"{self.seconds}, {self.steps}, {self.average} and {self.apart}",
+            self.seconds >= 0 and min(self.steps, self.average, self.average_every) >= 0,
+            "expected seconds, steps, average and average_every of at least 0: got "
+            f"{self.seconds}, {self.steps}, {self.average} and {self.average_every}",
         )
         require(
-            (self.average > 0) == (self.apart > 0),
+            (self.average > 0) == (self.average_every > 0),
             "the mean of the last checkpoints needs their number, average, and the steps between "
-            f"two, apart: got average={self.average}, apart={self.apart}",
+            f"two, average_every: got average={self.average}, average_every={self.average_every}",
         )
 
 
@@ -155,17 +155,17 @@ class Recipe:
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     architecture: TranslatorConfig = field(default_factory=lambda: TransformerConfig(1, 1))
     """The model's choices, the table ``[model]``; the vocabularies are those of no corpus yet."""
-    batches: Filling = field(default_factory=Filling)
+    batches: BatchConfig = field(default_factory=BatchConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
-    checkpoints: Keep = field(default_factory=Keep)
-    score: Score = field(default_factory=Score)
+    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
+    evaluation: EvalConfig = field(default_factory=EvalConfig)
     budget: Budget = field(default_factory=lambda: Budget(minutes=(1.0,)))
 
     def __post_init__(self) -> None:
         require(
-            self.train.average == 0 or self.checkpoints.average == 0,
+            self.train.ema_decay == 0 or self.checkpoints.average == 0,
             "the run's model is the running average of the weights or the mean of its last "
-            f"checkpoints: got train.average={self.train.average} and checkpoints.average="
+            f"checkpoints: got train.ema_decay={self.train.ema_decay} and checkpoints.average="
             f"{self.checkpoints.average}, set one of them to 0",
         )
 
@@ -178,8 +178,10 @@ class Recipe:
 
     def model(self, vocab: int) -> TranslatorConfig:
         """The model's choices, for a vocabulary of ``vocab`` tokens."""
-        choices = kinds.to_dict(self.architecture)
-        return kinds.from_dict(choices | {"source_vocab": vocab, "target_vocab": vocab}, "a recipe")
+        choices = registry.to_dict(self.architecture)
+        return registry.from_dict(
+            choices | {"source_vocab": vocab, "target_vocab": vocab}, "a recipe"
+        )
 
     def fill(self, pairs: Sequence[Pair], tokenizer: Tokenizer) -> Batches:
         """Sentence pairs as batches of ids."""
@@ -195,7 +197,7 @@ class Recipe:
     def tables(self) -> dict[str, Any]:
         """Every value of the recipe, as its file would have them."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        model = kinds.to_dict(values.pop("architecture"))
+        model = registry.to_dict(values.pop("architecture"))
         for name in ("source_vocab", "target_vocab"):
             del model[name]
         plain = {
@@ -218,10 +220,10 @@ class Recipe:
         """
         inner = {
             "vocabulary": Vocabulary,
-            "batches": Filling,
+            "batches": BatchConfig,
             "train": TrainConfig,
-            "checkpoints": Keep,
-            "score": Score,
+            "checkpoints": CheckpointConfig,
+            "evaluation": EvalConfig,
             "budget": Budget,
         }
         plain = ("about", "corpus", "directions")
@@ -241,12 +243,12 @@ class Recipe:
             choices = dict(tables["model"])
             kind = choices.pop("kind", "transformer")
             require(
-                kind in kinds.KINDS,
-                f"{where}, [model]: kind must be one of {', '.join(kinds.KINDS)}: got {kind!r}",
+                kind in registry.KINDS,
+                f"{where}, [model]: kind must be one of {', '.join(registry.KINDS)}: got {kind!r}",
             )
             vocabularies = {"source_vocab": 1, "target_vocab": 1}
             parts["architecture"] = fill(
-                kinds.KINDS[kind].config, choices, f"{where}, [model]", vocabularies
+                registry.KINDS[kind].config, choices, f"{where}, [model]", vocabularies
             )
         about = {name: tables[name] for name in plain if name in tables}
         return fill(cls, about, where, parts)
@@ -265,8 +267,8 @@ class Recipe:
             table, _, name = place.partition(".")
             require(
                 bool(name) and isinstance(tables.get(table), dict),
-                f"a recipe has no {place!r}: name the table and the value, as in train.peak; the "
-                f"tables are {', '.join(n for n, v in tables.items() if isinstance(v, dict))}",
+                f"a recipe has no {place!r}: name the table and the value, as in train.peak_lr; "
+                f"the tables are {', '.join(n for n, v in tables.items() if isinstance(v, dict))}",
             )
             tables[table][name] = value
         return Recipe.from_tables(tables, "the changed recipe")
@@ -280,7 +282,7 @@ class Recipe:
         the output: so 6 × parameters × tokens of one side. The products of queries and keys,
         which no weight takes part in, are left out.
         """
-        tokens = self.batches.tokens_per_batch * self.train.accumulate
+        tokens = self.batches.tokens_per_batch * self.train.grad_accum_steps
         return 6.0 * parameters * tokens * steps
 
 

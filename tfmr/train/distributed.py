@@ -32,7 +32,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tfmr.data.batches import collate
 from tfmr.errors import TfmrError
-from tfmr.ids import EOS
+from tfmr.special_tokens import EOS
 from tfmr.train.objective import Objective, blocks
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ BLOCK = 64
 """Queries that are worked on together, at least: smaller products leave a processor idle."""
 
 
-def window_mask(
+def local_attention_mask(
     length: int, radius: int, *, causal: bool = False, device: torch.device | None = None
 ) -> Bool[Tensor, "query key"]:
     """Let each position read those at most ``radius`` away: ``(query, key)``, ``True`` = may read.
@@ -30,9 +30,9 @@ def window_mask(
     Raises:
         TfmrError: if there is no position, or the radius is negative.
 
-    >>> window_mask(4, 1).int().tolist()
+    >>> local_attention_mask(4, 1).int().tolist()
     [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
-    >>> window_mask(4, 1, causal=True).int().tolist()
+    >>> local_attention_mask(4, 1, causal=True).int().tolist()
     [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
     """
     _check_radius(length, radius)
@@ -41,7 +41,7 @@ def window_mask(
     return (-radius <= ahead) & (ahead <= (0 if causal else radius))
 
 
-def window_attention_naive(
+def local_attention_naive(
     q: Float[Tensor, "batch heads length d_k"],
     k: Float[Tensor, "batch heads length d_k"],
     v: Float[Tensor, "batch heads length d_v"],
@@ -50,9 +50,9 @@ def window_attention_naive(
     causal: bool = False,
     padding: Bool[Tensor, "batch 1 1 length"] | None = None,
 ) -> Float[Tensor, "batch heads length d_v"]:
-    """Attention under a :func:`window_mask`: the version to read, which saves nothing.
+    """Attention under a :func:`local_attention_mask`: the version to read, which saves nothing.
 
-    It computes all :math:`n^2` scores and then hides most of them. :func:`window_attention` gives
+    It computes all :math:`n^2` scores and then hides most of them. :func:`local_attention` gives
     the same outputs and never computes what it would hide.
 
     Args:
@@ -70,14 +70,14 @@ def window_attention_naive(
     """
     _check(q, k, v, radius, padding)
     length = q.shape[2]
-    mask = window_mask(length, radius, causal=causal, device=q.device)
+    mask = local_attention_mask(length, radius, causal=causal, device=q.device)
     if padding is not None:
         itself = torch.eye(length, dtype=torch.bool, device=q.device)
         mask = mask & (padding | itself)
     return scaled_dot_product_attention(q, k, v, mask)[0]
 
 
-def window_attention(
+def local_attention(
     q: Float[Tensor, "batch heads length d_k"],
     k: Float[Tensor, "batch heads length d_k"],
     v: Float[Tensor, "batch heads length d_v"],
@@ -86,13 +86,13 @@ def window_attention(
     causal: bool = False,
     padding: Bool[Tensor, "batch 1 1 length"] | None = None,
 ) -> Float[Tensor, "batch heads length d_v"]:
-    """The outputs of :func:`window_attention_naive`, in time and memory that grow as :math:`n r`.
+    """The outputs of :func:`local_attention_naive`, in time and memory that grow as :math:`n r`.
 
     The queries are cut into blocks. The keys that a block can read are its own and ``radius`` more
     on either side (with ``causal``, before it only), and all blocks attend at once, as if they were
     sentences of a batch. The band of keys that a query may read is the same in every block.
 
-    Args and errors are those of :func:`window_attention_naive`.
+    Args and errors are those of :func:`local_attention_naive`.
     """
     _check(q, k, v, radius, padding)
     batch, length = q.shape[0], q.shape[2]

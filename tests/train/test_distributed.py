@@ -19,9 +19,9 @@ from torch.testing import assert_close
 import tfmr
 from tfmr.__main__ import main
 from tfmr.data import pocket
-from tfmr.train.loop import Step
-from tfmr.train.parallel import World, spread
+from tfmr.train.distributed import World, spread
 from tfmr.train.records import read_curve
+from tfmr.train.trainer import Step
 
 ROOT = Path(tfmr.__file__).parent.parent
 WORKER = Path(__file__).with_name("worker.py")
@@ -32,7 +32,7 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
 SETTINGS = [
     *("model.d_model=16", "model.d_ff=32", "model.n_encoder=1", "model.n_decoder=1"),
     *("vocabulary.size=300", "train.warmup=10", "batches.tokens_per_batch=256"),
-    *("checkpoints.steps=4", "score.every=6", "score.beam=1"),
+    *("checkpoints.steps=4", "evaluation.eval_every=6", "evaluation.beam=1"),
 ]
 
 
@@ -71,9 +71,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory, worker: ModuleType) -> Pat
     folder = tmp_path_factory.mktemp("trained")
     for accumulate in (2, 4):
         name = f"alone{accumulate}"
-        first = worker.trainer(World(), accumulate=accumulate)
+        first = worker.trainer(World(), grad_accum_steps=accumulate)
         worker.keep(folder / name, first, first.run(steps=3))
-        straight = worker.trainer(World(), accumulate=accumulate)
+        straight = worker.trainer(World(), grad_accum_steps=accumulate)
         worker.keep(folder / f"{name}-straight", straight, straight.run(steps=worker.STEPS))
     done = torchrun(WORKER, folder, "compare")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
@@ -121,7 +121,7 @@ def test_two_processes_go_on_where_one_stopped_and_one_where_two_did(
     trained: Path, worker: ModuleType, way: str
 ) -> None:
     assert_same(trained, f"{way}2-after-alone", "alone4-straight", steps=3)
-    alone = worker.trainer(World(), accumulate=2, seed=50)
+    alone = worker.trainer(World(), grad_accum_steps=2, seed=50)
     worker.restore(trained / f"{way}1-stopped", alone)
     worker.keep(trained / f"alone-after-{way}", alone, alone.run(steps=6))
     assert_same(trained, f"alone-after-{way}", "alone2-straight", steps=3)
@@ -131,7 +131,7 @@ def test_the_processes_drop_out_different_numbers(worker: ModuleType) -> None:
     """Two worlds that see the same batch at different places; dropout apart, it is one loss."""
     losses = []
     for rank in (0, 1, 0):
-        training = worker.trainer(World(rank=rank), accumulate=1)
+        training = worker.trainer(World(rank=rank), grad_accum_steps=1)
         (batch, *_) = training.batches.epoch(0)
         losses.append(training.step(batch).loss)
     assert losses[0] != losses[1]
@@ -150,9 +150,9 @@ def test_a_killed_process_ends_the_run_and_leaves_a_checkpoint(
         "tfmr: one of the 2 processes has ended, and the run with it; the checkpoint of step 3 in "
         f"{tmp_path / 'run'} is whole: go on with the same command and --resume"
     ]
-    alone = worker.trainer(World(), accumulate=2, seed=50)
+    alone = worker.trainer(World(), grad_accum_steps=2, seed=50)
     worker.restore(tmp_path / "run", alone)
-    straight = worker.trainer(World(), accumulate=2)
+    straight = worker.trainer(World(), grad_accum_steps=2)
     wanted = straight.run(steps=6)[3:]
     assert [step.loss for step in alone.run(steps=6)] == pytest.approx([s.loss for s in wanted])
 
@@ -203,7 +203,7 @@ def alone(
 
     def train(folder: Path, *more: str) -> tuple[list[Step], str]:
         precision = torch.get_float32_matmul_precision()
-        changed = ["train", *options, "train.accumulate=2", "--out", str(folder), *more]
+        changed = ["train", *options, "train.grad_accum_steps=2", "--out", str(folder), *more]
         monkeypatch.setattr(sys, "argv", ["tfmr", *changed])
         main()
         torch.set_float32_matmul_precision(precision)
@@ -245,7 +245,7 @@ def test_ctrl_c_ends_all_processes_at_one_step_and_one_process_can_go_on(
 ) -> None:
     """With the weights sharded, too, which changes neither the steps nor what is saved."""
     folder = tmp_path / "run"
-    command = ("-m", "tfmr", "train", *options, "train.shard=true", "--out", str(folder))
+    command = ("-m", "tfmr", "train", *options, "train.fsdp=true", "--out", str(folder))
     running = subprocess.Popen(
         [sys.executable, *TORCHRUN, "2", *command, "--steps", "100000"],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},

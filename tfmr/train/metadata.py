@@ -88,11 +88,14 @@ def identity(facts: Mapping[str, Any]) -> dict[str, Any]:
     same = {name: facts[name] for name in ("corpus", "direction", "sentences")}
     for table in ("vocabulary", "model", "batches", "train"):
         same |= {f"{table}.{name}": value for name, value in recipe.get(table, {}).items()}
-    turns = same.pop("train.accumulate", 1)
+    turns = same.pop("train.grad_accum_steps", 1)
     same["batches a step"] = turns * facts.get("processes", 1)
-    for name in ("compile", "shard"):
+    for name in ("compile", "fsdp"):
         same.pop(f"train.{name}", None)
-    for table, names in (("checkpoints", ("average", "apart")), ("score", ("every", "by"))):
+    for table, names in (
+        ("checkpoints", ("average", "average_every")),
+        ("evaluation", ("eval_every", "metric")),
+    ):
         same |= {f"{table}.{name}": recipe.get(table, {}).get(name) for name in names}
     return same
 

@@ -83,7 +83,7 @@ def entropy(weights: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
 
 
 @contextmanager
-def without_head(attention: MultiHeadAttention, head: int) -> Iterator[None]:
+def ablate_head(attention: MultiHeadAttention, head: int) -> Iterator[None]:
     """Let one head say nothing while the ``with`` block runs: its rows of :math:`W^O` are zero.
 
     Each head has ``d_k`` rows of :math:`W^O` (columns in the matrix that :class:`torch.nn.Linear`
@@ -98,7 +98,7 @@ def without_head(attention: MultiHeadAttention, head: int) -> Iterator[None]:
 
 
 @contextmanager
-def without_question(attention: MultiHeadAttention, head: int) -> Iterator[None]:
+def uniform_attention(attention: MultiHeadAttention, head: int) -> Iterator[None]:
     """Let one head read all that its mask allows alike while the ``with`` block runs.
 
     Its queries are zero, so all its scores are, and their softmax is even. Its values and its share
@@ -113,7 +113,7 @@ def without_question(attention: MultiHeadAttention, head: int) -> Iterator[None]
 
 
 @contextmanager
-def without_sublayer(part: MultiHeadAttention | FeedForward) -> Iterator[None]:
+def ablate_sublayer(part: MultiHeadAttention | FeedForward) -> Iterator[None]:
     """Let a whole sublayer add nothing to the stream while the ``with`` block runs.
 
     Its last linear map is zero, weights and biases, and the residual path remains.

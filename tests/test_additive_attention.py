@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from tfmr.additive import AdditiveAttention, additive_attention_naive
+from tfmr.additive_attention import AdditiveAttention, additive_attention_naive
 from tfmr.errors import TfmrError
 
 BATCH, QUERY, KEY, D_QUERY, D_MEMORY, D_HIDDEN = 3, 2, 5, 4, 6, 7

@@ -10,21 +10,21 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from tfmr.attention import MultiHeadAttention
-from tfmr.decode import greedy, greedy_naive
-from tfmr.encoder import EncoderBlock
-from tfmr.errors import TfmrError
-from tfmr.ids import BOS, PAD
-from tfmr.layers import FeedForward, LayerNorm
-from tfmr.model import Transformer, TransformerConfig
-from tfmr.probe import (
+from tfmr.analysis import (
+    ablate_head,
+    ablate_sublayer,
     entropy,
     record_attention,
     record_norms,
-    without_head,
-    without_question,
-    without_sublayer,
+    uniform_attention,
 )
+from tfmr.attention import MultiHeadAttention
+from tfmr.decode import greedy_search, greedy_search_naive
+from tfmr.encoder import EncoderBlock
+from tfmr.errors import TfmrError
+from tfmr.layers import FeedForward, LayerNorm
+from tfmr.model import Transformer, TransformerConfig
+from tfmr.special_tokens import BOS, PAD
 
 SOURCE = torch.tensor([[4, 5, 6, 7], [8, 9, PAD, PAD]])
 TARGET = torch.tensor([[BOS, 10, 11], [BOS, 12, 13]])
@@ -67,7 +67,7 @@ def test_recording_ends_with_the_block_even_after_an_error(model: Transformer) -
 
 def test_greedy_decoding_leaves_one_map_per_step(model: Transformer) -> None:
     with record_attention(model) as maps:
-        (said,) = greedy(model, SOURCE[:1])
+        (said,) = greedy_search(model, SOURCE[:1])
     calls = maps["decoder.blocks.0.self_attention"]
     assert [weights.shape[-1] for weights in calls] == list(range(1, len(calls) + 1))
     assert len(calls) in (len(said), len(said) + 1)
@@ -118,7 +118,7 @@ def test_without_a_head_its_share_is_missing_and_nothing_else(
     attention(x)
     handle.remove()
     joined[0][..., 4 * head : 4 * head + 4] = 0
-    with without_head(attention, head):
+    with ablate_head(attention, head):
         assert_close(attention(x), attention.w_o(joined[0]))
         one_less = attention(x)
     assert_close(attention.w_o(joined[0]), one_less)
@@ -134,7 +134,7 @@ def test_without_its_question_a_head_reads_all_alike(
     mask = torch.ones(4, 4).tril().bool()
     with record_attention(attention) as maps:
         whole = attention(x, mask=mask)
-        with without_question(attention, head):
+        with uniform_attention(attention, head):
             attention(x, mask=mask)
     before, after = maps[""]
     even = mask / mask.sum(dim=-1, keepdim=True)
@@ -150,11 +150,11 @@ def test_without_a_sublayer_the_stream_passes_by() -> None:
         nn.init.normal_(parameter)
     x = torch.randn(2, 5, 12)
     whole = block(x)
-    with without_sublayer(block.attention):
+    with ablate_sublayer(block.attention):
         assert_close(block(x), block.residuals[1](x, block.feed_forward))
-    with without_sublayer(block.feed_forward):
+    with ablate_sublayer(block.feed_forward):
         assert_close(block(x), block.residuals[0](x, block.attention))
-        with without_sublayer(block.attention):
+        with ablate_sublayer(block.attention):
             assert torch.equal(block(x), x)
     assert isinstance(block.feed_forward, FeedForward)
     assert torch.equal(block(x), whole)
@@ -162,18 +162,18 @@ def test_without_a_sublayer_the_stream_passes_by() -> None:
 
 def test_decoding_goes_without_it_too(model: Transformer) -> None:
     blocks = model.decoder.blocks
-    with without_sublayer(blocks[0].cross_attention), without_head(blocks[1].self_attention, 1):
-        assert greedy(model, SOURCE[:1])[0] == greedy_naive(model, SOURCE[:1])
+    with ablate_sublayer(blocks[0].cross_attention), ablate_head(blocks[1].self_attention, 1):
+        assert greedy_search(model, SOURCE[:1])[0] == greedy_search_naive(model, SOURCE[:1])
 
 
 def test_a_part_comes_back_after_an_error(attention: MultiHeadAttention) -> None:
     before = {name: weight.clone() for name, weight in attention.state_dict().items()}
-    with pytest.raises(KeyError), without_sublayer(attention):
+    with pytest.raises(KeyError), ablate_sublayer(attention):
         raise KeyError
     assert all(torch.equal(w, before[n]) for n, w in attention.state_dict().items())
 
 
-@pytest.mark.parametrize("take_away", [without_head, without_question])
+@pytest.mark.parametrize("take_away", [ablate_head, uniform_attention])
 def test_a_head_that_is_not_there(attention: MultiHeadAttention, take_away: Any) -> None:
     for head in (3, -1):
         with (

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from tfmr.errors import require
-from tfmr.ids import BOS, EOS, PAD
+from tfmr.special_tokens import BOS, EOS, PAD
 from tfmr.translator import Translator, check_batch
 
 EXTRA_LENGTH = 50
@@ -17,7 +17,7 @@ Choose = Callable[[Float[Tensor, "rows vocab"], Sequence[int]], Int[Tensor, "row
 """From the scores of the sentences with these numbers to the next token of each."""
 
 
-def longest_outputs(model: Translator, source: Int[Tensor, "batch source"]) -> list[int]:
+def max_output_lengths(model: Translator, source: Int[Tensor, "batch source"]) -> list[int]:
     """The most tokens each translation may have: the paper's bound, within the model's own.
 
     It depends on the sentence alone, not on the padding that its batch happens to bring. ``EOS``
@@ -121,7 +121,7 @@ def say(
     """
     check_ready(model)
     check_batch(source, "source")
-    limits = longest_outputs(model, source)
+    limits = max_output_lengths(model, source)
     state = model.start(source, max(limits))
     said: list[list[int]] = [[] for _ in limits]
     active = list(range(len(limits)))

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from tfmr.dtype import type_of_products, uses_bf16
 from tfmr.errors import TfmrError
-from tfmr.precision import type_of_products, uses_bf16
 
 
 @pytest.mark.parametrize("units", [True, False])

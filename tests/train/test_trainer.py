@@ -16,13 +16,13 @@ from torch.testing import assert_close
 
 from tfmr.data.batches import Batches, collate
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.decode import greedy
+from tfmr.decode import greedy_search
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.train import checkpoint
 from tfmr.train.checkpoint import Checkpoint, named_weights
-from tfmr.train.loop import Step, TrainConfig, Trainer, clip_gradients, total_norm
-from tfmr.train.parallel import World
+from tfmr.train.distributed import World
+from tfmr.train.trainer import Step, TrainConfig, Trainer, clip_gradients, total_norm
 
 MODEL = TransformerConfig(
     30, 30, d_model=32, n_heads=4, d_ff=64, n_encoder=1, n_decoder=1, dropout=0.1, max_length=12
@@ -31,7 +31,7 @@ PAIRS = [
     ([4 + n, 12 + n % 3, 15][: 1 + n % 3], [16 + n, 24 + n % 3, 27, 28][: 2 + n % 3])
     for n in range(8)
 ]
-CONFIG = TrainConfig(peak=3e-3, warmup=10, average=0.9, seed=3)
+CONFIG = TrainConfig(peak_lr=3e-3, warmup=10, ema_decay=0.9, seed=3)
 
 
 def trainer(seed: int = 3, dropout: float = 0.1, **changed: object) -> Trainer:
@@ -52,13 +52,13 @@ def assert_same_state(one: Trainer, other: Trainer) -> None:
 
 
 def test_eight_pairs_are_learnt_by_heart() -> None:
-    learning = trainer(dropout=0.0, smoothing=0.0)
+    learning = trainer(dropout=0.0, label_smoothing=0.0)
     curve = learning.run(steps=150)
     assert curve[0].loss > 3
     assert curve[-1].loss < 0.05
     model = learning.averaged()
     for source, target in PAIRS:
-        assert greedy(model, torch.tensor([source])) == [target]
+        assert greedy_search(model, torch.tensor([source])) == [target]
 
 
 def test_a_step_is_recorded_as_it_was() -> None:
@@ -84,7 +84,7 @@ def test_the_optimiser_is_the_papers() -> None:
     (group,) = trainer().optimizer.param_groups
     assert isinstance(trainer().optimizer, torch.optim.Adam)
     assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.9, 0.98), 1e-9, 0)
-    assert TrainConfig().smoothing == 0.1
+    assert TrainConfig().label_smoothing == 0.1
 
 
 def test_the_rate_follows_the_schedule() -> None:
@@ -110,7 +110,7 @@ def test_clipping_equals_torch(scale: float) -> None:
 
 
 def test_the_average_equals_its_closed_form() -> None:
-    learning = trainer(average=0.5)
+    learning = trainer(ema_decay=0.5)
     name = "decoder.blocks.0.feed_forward.expand.weight"
     weights = [named_weights(learning.model)[name].clone()]
     for _ in range(13):
@@ -126,7 +126,7 @@ def test_the_average_equals_its_closed_form() -> None:
 
 
 def test_without_averaging_the_weights_themselves_are_kept() -> None:
-    learning = trainer(average=0.0)
+    learning = trainer(ema_decay=0.0)
     learning.run(steps=3)
     weights = named_weights(learning.averaged())
     assert all(torch.equal(weights[n], w) for n, w in named_weights(learning.model).items())
@@ -159,7 +159,7 @@ def test_batches_learnt_from_in_turn_are_one_step_on_all_of_them() -> None:
     parts = [PAIRS[:2], PAIRS[2:7], PAIRS[7:]]
     tokens = [collate(part).n_tokens for part in parts]
     assert max(tokens) > 2 * min(tokens)
-    joint, turns = trainer(dropout=0.0), trainer(dropout=0.0, accumulate=3)
+    joint, turns = trainer(dropout=0.0), trainer(dropout=0.0, grad_accum_steps=3)
     apart = []
     for part in parts:
         alone = trainer(dropout=0.0)
@@ -186,7 +186,7 @@ def test_the_processes_share_all_batches_of_every_epoch(accumulate: int, size: i
     n, start = alone.batches.count(), 2
     steps = 7
     wanted = [batch for k in range(40) for batch in alone.batches.epoch(k)]
-    worlds = [trainer(accumulate=accumulate) for _ in range(size)]
+    worlds = [trainer(grad_accum_steps=accumulate) for _ in range(size)]
     turns = []
     for rank, training in enumerate(worlds):
         training.world = World(rank=rank, size=size)
@@ -206,7 +206,7 @@ def test_the_processes_share_all_batches_of_every_epoch(accumulate: int, size: i
 @settings(max_examples=10, deadline=None)
 @given(
     stops=st.lists(st.integers(1, 13), max_size=3, unique=True),
-    accumulate=st.integers(1, 4),
+    grad_accum_steps=st.integers(1, 4),
     precision=st.sampled_from(["fp32", "bf16"]),
 )
 def test_wherever_it_stops_it_goes_on_as_if_it_had_not(
@@ -266,7 +266,7 @@ def test_random_numbers_drawn_between_two_steps_change_nothing() -> None:
 
 
 def test_every_batch_has_its_own_random_numbers() -> None:
-    learning = trainer(dropout=0.3, peak=1e-30, accumulate=2)
+    learning = trainer(dropout=0.3, peak_lr=1e-30, grad_accum_steps=2)
     (batch, *_) = learning.batches.epoch(0)
     losses = {learning.step(batch).loss for _ in range(5)}
     assert len(losses) == 5
@@ -312,13 +312,13 @@ def test_ctrl_c_lets_the_step_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_divergence_is_an_error_and_leaves_the_weights_alone() -> None:
-    learning = trainer(peak=1e30)
+    learning = trainer(peak_lr=1e30)
     before = {}
 
     def remember(_: Step) -> None:
         before.update({name: w.clone() for name, w in named_weights(learning.model).items()})
 
-    with pytest.raises(TfmrError, match=r"diverged at step \d+: loss .*lower the peak") as error:
+    with pytest.raises(TfmrError, match=r"diverged at step \d+: loss .*lower peak_lr") as error:
         learning.run(steps=50, on_step=remember)
     assert "\n" not in str(error.value)
     assert before
@@ -340,11 +340,11 @@ def test_time_is_a_limit_too() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"peak": 0.0}, "peak must be positive: got 0.0"),
+        ({"peak_lr": 0.0}, "peak_lr must be positive: got 0.0"),
         ({"warmup": 0}, "at least one step: got 0"),
         ({"clip": 0.0}, "gradient norm must be positive: got 0.0"),
-        ({"smoothing": 1.0}, r"smoothing lies in \[0, 1\): got 1.0"),
-        ({"average": -0.1}, r"average lies in \[0, 1\): got -0.1"),
+        ({"label_smoothing": 1.0}, r"label_smoothing lies in \[0, 1\): got 1.0"),
+        ({"ema_decay": -0.1}, r"ema_decay lies in \[0, 1\): got -0.1"),
         ({"accumulate": 0}, "at least one batch: got 0"),
         ({"betas": (0.9, 1.0)}, r"decay rates lie in \[0, 1\): got \[0.9, 1.0\]"),
         ({"eps": -1.0}, "eps must not be negative: got -1.0"),

@@ -8,84 +8,23 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from tfmr import registry
 from tfmr.data.batches import Batch, Batches
+from tfmr.dtype import uses_bf16
 from tfmr.errors import TfmrError, require
-from tfmr.precision import Precision, uses_bf16
-from tfmr.train import kinds
 from tfmr.train.checkpoint import load_weights, named_weights
+from tfmr.train.config import TrainConfig
+from tfmr.train.distributed import World, apart, divided, joint_norm, local, spread, whole
 from tfmr.train.interrupt import deferred
 from tfmr.train.objective import Objective, compile_blocks
-from tfmr.train.parallel import World, apart, divided, joint_norm, local, spread, whole
 from tfmr.train.schedule import learning_rate
 from tfmr.translator import Translator
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """How to train. The optimiser's constants are the paper's (Vaswani et al., 2017, section 5.3).
-
-    Raises:
-        TfmrError: if a number is out of range.
-    """
-
-    peak: float = 2e-3
-    """The highest learning rate; see :func:`tfmr.train.schedule.learning_rate`."""
-    warmup: int = 400
-    """Steps until the rate peaks."""
-    smoothing: float = 0.1
-    """Label smoothing."""
-    clip: float = 1.0
-    """The largest gradient norm; a longer gradient is scaled down to it."""
-    average: float = 0.998
-    """Decay of the running average of the weights, which is kept in the end; 0 averages nothing."""
-    betas: tuple[float, float] = (0.9, 0.98)
-    """Adam's decay rates."""
-    eps: float = 1e-9
-    """Keeps Adam's division safe."""
-    seed: int = 0
-    """Of the initial weights and of dropout. The order of the batches has its own."""
-    accumulate: int = 1
-    """Batches that each process learns from in one step."""
-    precision: Precision = "fp32"
-    """``"bf16"`` multiplies matrices in two bytes a number, ``"auto"`` where that is faster: see
-    :func:`tfmr.precision.uses_bf16`."""
-    compile: bool = False
-    """Let :func:`torch.compile` make kernels for the blocks first. It takes a minute or so, which
-    pays on a GPU; a CPU gains next to nothing."""
-    shard: bool = False
-    """With several processes, let each hold a part of the weights instead of all (FSDP)."""
-
-    def __post_init__(self) -> None:
-        require(self.peak > 0, f"the learning rate's peak must be positive: got {self.peak}")
-        require(self.warmup >= 1, f"warmup must be at least one step: got {self.warmup}")
-        require(self.clip > 0, f"the largest gradient norm must be positive: got {self.clip}")
-        require(
-            self.accumulate >= 1, f"a step learns from at least one batch: got {self.accumulate}"
-        )
-        require(
-            self.precision in get_args(Precision),
-            f"precision must be one of {', '.join(get_args(Precision))}: got {self.precision!r}",
-        )
-        require(
-            not (self.compile and self.shard),
-            "a block is compiled whole or shared out, not both: choose compile or shard",
-        )
-        require(
-            all(0 <= beta < 1 for beta in self.betas),
-            f"Adam's decay rates lie in [0, 1): got {list(self.betas)}",
-        )
-        require(self.eps >= 0, f"Adam's eps must not be negative: got {self.eps}")
-        require(0 <= self.seed < 2**63, f"a seed lies in 0 … 2^63 - 1: got {self.seed}")
-        for name in ("smoothing", "average"):
-            require(
-                0 <= getattr(self, name) < 1, f"{name} lies in [0, 1): got {getattr(self, name)}"
-            )
 
 
 @dataclass(frozen=True)
@@ -162,13 +101,13 @@ class Trainer:
         self.device = next(model.parameters()).device
         if config.compile:
             compile_blocks(model)
-        loss = Objective(model, config.smoothing, uses_bf16(config.precision, self.device))
-        self.objective = spread(loss, self.world, shard=config.shard)
+        loss = Objective(model, config.label_smoothing, uses_bf16(config.precision, self.device))
+        self.objective = spread(loss, self.world, shard=config.fsdp)
         self.optimizer = torch.optim.Adam(
-            model.parameters(), lr=config.peak, betas=config.betas, eps=config.eps, fused=True
+            model.parameters(), lr=config.peak_lr, betas=config.betas, eps=config.eps, fused=True
         )
         self.weights = named_weights(model)
-        averaged = self.weights if config.average else {}
+        averaged = self.weights if config.ema_decay else {}
         self.mean = {name: weight.clone() for name, weight in averaged.items()}
         self.steps_done = 0
         self.seconds = 0.0
@@ -187,16 +126,16 @@ class Trainer:
         """
         began = time.perf_counter()
         self.model.train()
-        rate = learning_rate(self.steps_done + 1, self.config.peak, self.config.warmup)
+        rate = learning_rate(self.steps_done + 1, self.config.peak_lr, self.config.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad()
         nats, tokens = self._differentiate(batches)
-        norm = float(clip_gradients(self.model, self.config.clip))
+        norm = float(clip_gradients(self.model, self.config.max_grad_norm))
         if not math.isfinite(norm) or not math.isfinite(nats):
             raise TfmrError(
                 f"training diverged at step {self.steps_done + 1}: loss {nats}, gradient norm "
-                f"{norm}; lower the peak learning rate ({self.config.peak}) or lengthen the "
+                f"{norm}; lower peak_lr ({self.config.peak_lr}) or lengthen the "
                 f"warm-up ({self.config.warmup})"
             )
         self.between_steps = False
@@ -241,7 +180,7 @@ class Trainer:
     @torch.no_grad()
     def _update_mean(self) -> None:
         """Move the average towards the weights; at first by more, for it began as noise."""
-        decay = min(self.config.average, self.steps_done / (self.steps_done + 10))
+        decay = min(self.config.ema_decay, self.steps_done / (self.steps_done + 10))
         if self.mean:
             torch._foreach_lerp_(list(self.mean.values()), list(self.weights.values()), 1 - decay)
 
@@ -254,8 +193,8 @@ class Trainer:
         own = self._own()
         epoch, done = self.epoch, self.batches_done
         while True:
-            batches = list(islice(own, self.config.accumulate))
-            done += self.config.accumulate * self.world.size
+            batches = list(islice(own, self.config.grad_accum_steps))
+            done += self.config.grad_accum_steps * self.world.size
             while done > self.batches.count():
                 done -= self.batches.count()
                 epoch += 1
@@ -324,14 +263,14 @@ class Trainer:
             model = copy.deepcopy(self.model)
         else:
             weight = next(iter(self.weights.values()))
-            model = kinds.build(self.model.config).to(weight.device, weight.dtype)
+            model = registry.build(self.model.config).to(weight.device, weight.dtype)
         kept = self.mean or self.weights
         load_weights(model, {name: whole(weight) for name, weight in kept.items()})
         return model.eval()
 
     @property
     def _sharded(self) -> bool:
-        return self.config.shard and self.world.size > 1
+        return self.config.fsdp and self.world.size > 1
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """All that the next step depends on, copied: tensors, and facts as JSON.

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from tfmr.attention import causal_mask, padding_mask, scaled_dot_product_attention
 from tfmr.errors import TfmrError
-from tfmr.window import BLOCK, window_attention, window_attention_naive, window_mask
+from tfmr.local_attention import BLOCK, local_attention, local_attention_mask, local_attention_naive
 
 
 def qkv(length: int, batch: int = 2, heads: int = 2, d_k: int = 3, d_v: int = 4) -> list[Tensor]:
@@ -32,15 +32,15 @@ def some_padding(length: int) -> Tensor:
 
 @given(st.integers(1, 12), st.integers(0, 14), st.booleans())
 def test_a_window_shows_the_neighbours(length: int, radius: int, causal: bool) -> None:
-    mask = window_mask(length, radius, causal=causal)
+    mask = local_attention_mask(length, radius, causal=causal)
     for row in range(length):
         last = row if causal else row + radius
         assert mask[row].tolist() == [row - radius <= key <= last for key in range(length)]
 
 
 def test_a_window_as_wide_as_the_text_hides_nothing() -> None:
-    assert window_mask(9, 8).all()
-    assert_close(window_mask(9, 8, causal=True), causal_mask(9))
+    assert local_attention_mask(9, 8).all()
+    assert_close(local_attention_mask(9, 8, causal=True), causal_mask(9))
 
 
 @settings(max_examples=60, deadline=None)
@@ -61,7 +61,7 @@ def test_blocks_and_mask_agree_forward_and_gradient(
 ) -> None:
     padding = some_padding(length) if padded else None
     results = []
-    for attend in (window_attention, window_attention_naive):
+    for attend in (local_attention, local_attention_naive):
         inputs = qkv(length)
         out = attend(*inputs, radius, causal=causal, padding=padding)
         out.square().sum().backward()
@@ -73,14 +73,14 @@ def test_blocks_and_mask_agree_forward_and_gradient(
 def test_a_wide_window_is_full_attention(causal: bool) -> None:
     inputs = qkv(BLOCK + 9)
     wanted, _ = scaled_dot_product_attention(*inputs, causal_mask(BLOCK + 9) if causal else None)
-    assert_close(window_attention(*inputs, BLOCK + 8, causal=causal), wanted)
+    assert_close(local_attention(*inputs, BLOCK + 8, causal=causal), wanted)
 
 
 def test_nobody_reads_padding_and_a_sentence_alone_reads_the_same() -> None:
     length, real = 2 * BLOCK, 2 * BLOCK // 3
     q, k, v = qkv(length)
-    together = window_attention(q, k, v, 9, padding=some_padding(length))
-    alone = window_attention(*(x[1:, :, :real] for x in (q, k, v)), 9)
+    together = local_attention(q, k, v, 9, padding=some_padding(length))
+    alone = local_attention(*(x[1:, :, :real] for x in (q, k, v)), 9)
     assert_close(together[1:, :, :real], alone)
     assert torch.isfinite(together).all()
 
@@ -88,7 +88,7 @@ def test_nobody_reads_padding_and_a_sentence_alone_reads_the_same() -> None:
 def test_what_lies_beyond_the_window_has_no_influence() -> None:
     q, k, v = qkv(3 * BLOCK, batch=1)
     at, radius = BLOCK + 3, 10
-    (d_v,) = torch.autograd.grad(window_attention(q, k, v, radius)[0, :, at].sum(), v)
+    (d_v,) = torch.autograd.grad(local_attention(q, k, v, radius)[0, :, at].sum(), v)
     read = d_v[0].abs().sum(dim=(0, 2)).nonzero().flatten()
     assert read.tolist() == list(range(at - radius, at + radius + 1))
 
@@ -102,7 +102,7 @@ def kept_for_backward(length: int) -> int:
         return tensor
 
     with saved_tensors_hooks(keep, lambda tensor: tensor):
-        window_attention(*qkv(length, batch=1), 16)
+        local_attention(*qkv(length, batch=1), 16)
     return max(sizes)
 
 
@@ -110,7 +110,7 @@ def test_twice_the_text_keeps_twice_the_numbers() -> None:
     assert kept_for_backward(32 * BLOCK) == 2 * kept_for_backward(16 * BLOCK)
 
 
-@pytest.mark.parametrize("attend", [window_attention, window_attention_naive])
+@pytest.mark.parametrize("attend", [local_attention, local_attention_naive])
 def test_errors_say_what_to_do(attend, unchecked: None) -> None:
     q, k, v = qkv(6)
     with pytest.raises(TfmrError, match=r"at most radius away, itself at 0: got radius=-1"):
@@ -127,6 +127,6 @@ def test_errors_say_what_to_do(attend, unchecked: None) -> None:
 
 def test_a_window_needs_a_position_and_a_radius() -> None:
     with pytest.raises(TfmrError, match="at least one position: got 0"):
-        window_mask(0, 1)
+        local_attention_mask(0, 1)
     with pytest.raises(TfmrError, match="got radius=-2"):
-        window_mask(3, -2)
+        local_attention_mask(3, -2)

@@ -6,13 +6,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tfmr.decode.search import best, longest_outputs, say
-from tfmr.ids import BOS, EOS
+from tfmr.decode.generate import best, max_output_lengths, say
+from tfmr.special_tokens import BOS, EOS
 from tfmr.translator import Translator
 
 
 @torch.inference_mode()
-def greedy_naive(model: Translator, source: Int[Tensor, "1 source"]) -> list[int]:
+def greedy_search_naive(model: Translator, source: Int[Tensor, "1 source"]) -> list[int]:
     """Translate one sentence by saying the likeliest next token until that is the end.
 
     The version to read: it feeds the source and the whole prefix through the model at every step.
@@ -23,7 +23,7 @@ def greedy_naive(model: Translator, source: Int[Tensor, "1 source"]) -> list[int
         The ids of the translation, without ``BOS`` and ``EOS``.
     """
     said = [BOS]
-    for _ in range(longest_outputs(model, source)[0]):
+    for _ in range(max_output_lengths(model, source)[0]):
         hidden = model.hidden(source, torch.tensor([said], device=source.device))
         token = EOS + int(model.scores(hidden[0, -1])[EOS:].argmax())
         if token == EOS:
@@ -33,7 +33,7 @@ def greedy_naive(model: Translator, source: Int[Tensor, "1 source"]) -> list[int
 
 
 @torch.inference_mode()
-def greedy(
+def greedy_search(
     model: Translator,
     source: Int[Tensor, "batch source"],
     on_finished: Callable[[int], object] | None = None,
@@ -47,7 +47,7 @@ def greedy(
 
     Returns:
         One list of ids per sentence, without ``BOS`` and ``EOS``; at most as many as
-        :func:`tfmr.decode.search.longest_outputs` says.
+        :func:`tfmr.decode.generate.max_output_lengths` says.
 
     Raises:
         TfmrError: if the model is in training mode, a sentence is empty or too long, or an id is

@@ -7,7 +7,7 @@ import torch
 
 from tests.decode.models import SENTENCES, transformer
 from tfmr.data.batches import pad
-from tfmr.decode.search import best, closed_up, longest_outputs
+from tfmr.decode.generate import best, closed_up, max_output_lengths
 
 
 @pytest.mark.parametrize(("n", "k", "block"), [(5, 2, 64), (64, 1, 2), (67, 3, 4), (1000, 8, 8)])
@@ -47,6 +47,6 @@ def test_rows_close_up_and_few_of_them_move() -> None:
 
 def test_the_limit_is_the_sentences_own() -> None:
     model = transformer(max_length=60)
-    together = longest_outputs(model, pad(SENTENCES))
+    together = max_output_lengths(model, pad(SENTENCES))
     assert together == [min(len(ids) + 50, 60) for ids in SENTENCES]
     assert [*map(len, SENTENCES)] != [len(SENTENCES[0])] * len(SENTENCES)
