@@ -1,4 +1,4 @@
-"""Every test runs with the shapes of every signature checked: jaxtyping's hook, and beartype."""
+"""Check the shapes of all signatures during the tests, by jaxtyping and beartype."""
 
 import re
 import signal
@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 jaxtyping.install_import_hook("tfmr", "beartype.beartype")
-# The tensors of the tests are so small that a second thread costs ten times what it saves.
+# The tensors of the tests are so small that a second thread makes them ten times slower.
 torch.set_num_threads(1)
-# A shell has what it starts in the background ignore Ctrl-C, which some tests press.
+# A shell lets its background jobs ignore SIGINT, which some tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -25,31 +25,20 @@ IN_TORCH = [
     (r"feed_forward\.contract\.", "linear2."),
     (r"residuals\.(\d)\.norm\.", lambda found: f"norm{int(found[1]) + 1}."),
     (r"blocks\.", "layers."),
-    (r"gain$", "weight"),
 ]
-"""How torch.nn calls what tfmr calls otherwise."""
+"""Parameter names of tfmr and of torch.nn, where they differ."""
 
 
 @pytest.fixture
 def unchecked() -> Iterator[None]:
-    """Switch the checks of the hook off, to see what a user is told about a wrong shape."""
+    """Switch the jaxtyping checks off, to test the package's own error messages."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-@pytest.fixture
-def medium() -> Iterator[None]:
-    """PyTorch may multiply in bf16."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium")
-    yield
-    assert torch.get_float32_matmul_precision() == "medium"
-    torch.set_float32_matmul_precision(before)
-
-
 def in_torch(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Parameters, or their gradients, by the names and in the layout of torch.nn's modules."""
+    """Parameters or gradients with the names and the layout of torch.nn."""
     renamed: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         projection = re.search(r"w_([qkv])\.(weight|bias)$", name)
@@ -70,7 +59,7 @@ Parity = Callable[[nn.Module, nn.Module, list[Tensor], Call, Call], None]
 
 @pytest.fixture
 def assert_parity() -> Parity:
-    """Compare a module with its torch.nn counterpart: outputs, and all gradients."""
+    """Compare the outputs and all gradients of a module with those of its torch.nn counterpart."""
 
     def check(
         own: nn.Module, theirs: nn.Module, inputs: list[Tensor], run: Call, other: Call
@@ -78,9 +67,7 @@ def assert_parity() -> Parity:
         own.double()
         theirs.double()
         with torch.no_grad():
-            for (
-                parameter
-            ) in own.parameters():  # a bias of 0 or a gain of 1 would hide its own fault
+            for parameter in own.parameters():  # biases of 0 and weights of 1 would hide faults
                 parameter.normal_(std=0.4)
         theirs.load_state_dict(in_torch(own.state_dict()))
         ours = [x.double().requires_grad_() for x in inputs]

@@ -1,4 +1,4 @@
-"""Masks, attention by hand and fused, heads one by one, parity with torch.nn."""
+"""Masks, attention by hand and fused, single heads, parity with torch.nn."""
 
 import math
 
@@ -12,7 +12,6 @@ from torch.testing import assert_close
 
 from tfmr.attention import (
     SHORT,
-    KVCache,
     MultiHeadAttention,
     causal_mask,
     combine_masks,
@@ -21,6 +20,7 @@ from tfmr.attention import (
     scaled_dot_product_attention,
 )
 from tfmr.errors import TfmrError
+from tfmr.kv_cache import KVCache
 from tfmr.position import RotaryPosition
 
 BATCH, HEADS, QUERY, KEY, D_K, D_V = 2, 3, 4, 6, 5, 7
@@ -43,7 +43,7 @@ def qkv(*leading: int) -> list[torch.Tensor]:
 
 
 @given(st.integers(1, 8), st.integers(0, 8))
-def test_a_causal_mask_shows_each_query_its_past(query: int, before: int) -> None:
+def test_a_causal_mask_shows_each_query_its_prefix(query: int, before: int) -> None:
     mask = causal_mask(query, before + query)
     for row in range(query):
         assert mask[row].tolist() == [key <= before + row for key in range(before + query)]
@@ -59,8 +59,8 @@ def test_masks_combine_to_what_all_of_them_allow() -> None:
     both = combine_masks(None, causal_mask(KEY), padding_mask(IDS))
     for row, ids in enumerate(IDS):
         for query in range(KEY):
-            wanted = [key <= query and int(ids[key]) != 0 for key in range(KEY)]
-            assert both[row, 0, query].tolist() == wanted
+            expected = [key <= query and int(ids[key]) != 0 for key in range(KEY)]
+            assert both[row, 0, query].tolist() == expected
     assert combine_masks(None, None) is None
 
 
@@ -91,15 +91,52 @@ def test_readable_fused_and_torch_agree_forward_and_gradient(kind: str) -> None:
 
 
 @pytest.mark.parametrize("length", [SHORT, SHORT + 1])
-def test_short_and_long_sentences_attend_alike(length: int) -> None:
+def test_short_and_long_texts_agree(length: int) -> None:
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 1, HEADS, length, 8, dtype=torch.double)
-    wanted, _ = scaled_dot_product_attention(q, k, v, causal_mask(length))
-    assert_close(fused_attention(q, k, v, causal_mask(length)), wanted)
+    expected, _ = scaled_dot_product_attention(q, k, v, causal_mask(length))
+    assert_close(fused_attention(q, k, v, causal_mask(length)), expected)
+    assert_close(fused_attention(q, k, v, is_causal=True), expected)
+    last = q[:, :, -3:]
+    assert_close(fused_attention(last, k, v, is_causal=True), expected[:, :, -3:])
+    assert_close(fused_attention(last[:, :, 2:], k, v, is_causal=True), expected[:, :, -1:])
+    padding = padding_mask(torch.tensor([[5] * (length - 2) + [0] * 2]))
+    both, _ = scaled_dot_product_attention(q, k, v, combine_masks(padding, causal_mask(length)))
+    assert_close(fused_attention(q, k, v, padding, is_causal=True), both)
+
+
+@pytest.mark.parametrize("length", [SHORT, SHORT + 1])
+def test_a_fully_masked_query_gets_zero_and_no_gradient(length: int) -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, HEADS, length, 8, dtype=torch.double)
+    q.requires_grad_()
+    mask = causal_mask(length).clone()
+    mask[3] = False
+    out = fused_attention(q, k, v, mask)
+    out.square().sum().backward()
+    assert not out[:, :, 3].any()
+    assert not q.grad[:, :, 3].any()
+    rows = [row for row in range(length) if row != 3]
+    expected, _ = scaled_dot_product_attention(q[:, :, rows], k, v, mask[rows])
+    assert_close(out[:, :, rows], expected)
+
+
+def test_a_purely_causal_mask_uses_the_causal_mode_of_the_kernel(monkeypatch) -> None:
+    given = []
+
+    def kernel(q, k, v, **options):
+        given.append(options)
+        return v
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", kernel)
+    x = torch.randn(1, 2, SHORT + 1, 8)
+    fused_attention(x, x, x, is_causal=True)
+    fused_attention(x, x, x)
+    assert given == [{"is_causal": True}, {}]
 
 
 @pytest.mark.parametrize("length", [5, SHORT + 1])
-def test_on_a_cpu_autocast_does_not_reach_attention(length: int) -> None:
+def test_on_a_cpu_attention_is_computed_in_fp32_under_autocast(length: int) -> None:
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 2, 4, length, 8)
     with torch.autocast("cpu", torch.bfloat16):
@@ -110,7 +147,7 @@ def test_on_a_cpu_autocast_does_not_reach_attention(length: int) -> None:
 
 
 @pytest.mark.parametrize("kind", MASKS)
-def test_weights_sum_to_one_and_hidden_keys_get_none(kind: str) -> None:
+def test_attention_weights_sum_to_one_and_are_zero_at_hidden_keys(kind: str) -> None:
     mask = MASKS[kind]
     _, weights = scaled_dot_product_attention(*qkv(BATCH, HEADS), mask)
     assert_close(weights.sum(dim=-1), torch.ones(BATCH, HEADS, QUERY, dtype=torch.double))
@@ -134,10 +171,10 @@ def test_equal_to_torch(assert_parity, memory_given: bool, masked: bool) -> None
     x, memory = torch.randn(BATCH, QUERY, 12), torch.randn(BATCH, KEY, 12)
     key = KEY if memory_given else QUERY
     ids = IDS[:, :key]
-    look_back = causal_mask(QUERY, key)
-    mask = combine_masks(look_back, padding_mask(ids)) if masked else None
+    causal = causal_mask(QUERY, key)
+    mask = combine_masks(causal, padding_mask(ids)) if masked else None
     # nn.MultiheadAttention has the opposite convention: True hides.
-    opposite = {"attn_mask": ~look_back, "key_padding_mask": ids == 0} if masked else {}
+    opposite = {"attn_mask": ~causal, "key_padding_mask": ids == 0} if masked else {}
 
     def run(module, x, memory=None):
         return module(x, memory, mask=mask)
@@ -148,11 +185,11 @@ def test_equal_to_torch(assert_parity, memory_given: bool, masked: bool) -> None
 
     assert_parity(own, theirs, [x, memory] if memory_given else [x], run, other)
 
-    own.recorded = []
+    own.recorded_weights = []
     run(own, x.double(), memory.double() if memory_given else None)
     source = (memory if memory_given else x).double()
     _, weights = theirs(x.double(), source, source, average_attn_weights=False, **opposite)
-    assert_close(own.recorded[0], weights)
+    assert_close(own.recorded_weights[0], weights)
 
 
 def test_equal_to_a_loop_over_heads_and_to_a_sum_over_slices_of_the_output() -> None:
@@ -173,61 +210,39 @@ def test_equal_to_a_loop_over_heads_and_to_a_sum_over_slices_of_the_output() -> 
     assert_close(total, out)
 
 
-def test_recording_changes_no_output() -> None:
+def test_recording_does_not_change_the_output() -> None:
     torch.manual_seed(0)
     module = MultiHeadAttention(12, 3).double()
     x = torch.randn(BATCH, QUERY, 12, dtype=torch.double)
-    fused = module(x, mask=causal_mask(QUERY))
-    module.recorded = []
-    assert_close(module(x, mask=causal_mask(QUERY)), fused)
-    assert [weights.shape for weights in module.recorded] == [(BATCH, 3, QUERY, QUERY)]
+    fused = module(x, is_causal=True)
+    module.recorded_weights = []
+    assert_close(module(x, is_causal=True), fused)
+    assert [weights.shape for weights in module.recorded_weights] == [(BATCH, 3, QUERY, QUERY)]
 
 
 @pytest.mark.parametrize("rotary", [False, True])
 @pytest.mark.parametrize("pieces", [(1,) * 6, (3, 1, 2), (6,)])
 def test_self_attention_with_a_cache_equals_without(pieces: tuple[int, ...], rotary: bool) -> None:
     torch.manual_seed(0)
-    rotate = RotaryPosition(4, KEY) if rotary else None
-    module = MultiHeadAttention(12, 3, rotate=rotate).double()
+    module = MultiHeadAttention(12, 3, rotary=RotaryPosition(4, KEY) if rotary else None).double()
     x = torch.randn(BATCH, KEY, 12, dtype=torch.double)
     cache, outs = KVCache(KEY), []
     for piece in x.split(pieces, dim=1):
-        mask = causal_mask(piece.shape[1], cache.length + piece.shape[1])
-        outs.append(module(piece, mask=mask, cache=cache))
+        outs.append(module(piece, is_causal=True, cache=cache))
     assert cache.length == KEY
     assert_close(torch.cat(outs, dim=1), module(x, mask=causal_mask(KEY)))
 
 
-def test_cross_attention_projects_the_memory_once() -> None:
+@pytest.mark.parametrize("key", [1, KEY])
+def test_cross_attention_projects_the_memory_once(key: int) -> None:
     torch.manual_seed(0)
     module = MultiHeadAttention(12, 3)
-    x, memory = torch.randn(BATCH, QUERY, 12), torch.randn(BATCH, KEY, 12)
-    cache, calls = KVCache(KEY), []
+    x, memory = torch.randn(BATCH, QUERY, 12), torch.randn(BATCH, key, 12)
+    cache, calls = KVCache(key), []
     module.w_k.register_forward_hook(lambda *_: calls.append(1))
     outs = [module(word, memory, cache=cache) for word in x.split(1, dim=1)]
     assert len(calls) == 1
     assert_close(torch.cat(outs, dim=1), module(x, memory))
-
-
-def test_a_cache_writes_in_place_and_keeps_rows() -> None:
-    cache = KVCache(3)
-    k = torch.randn(4, 2, 2, 5)
-    keys, values = cache.extend(k, k + 1)
-    place = keys.data_ptr()
-    keys, _ = cache.extend(k[:, :, :1], k[:, :, :1])
-    assert keys.data_ptr() == place
-    cache.keep(torch.tensor([2, 0]))
-    keys, values = cache.read()
-    assert_close(keys, torch.cat([k, k[:, :, :1]], dim=2)[[2, 0]])
-    assert_close(values[:, :, :2], (k + 1)[[2, 0]])
-
-
-def test_a_cache_refuses_more_than_it_holds() -> None:
-    cache = KVCache(3)
-    k = torch.zeros(1, 1, 2, 4)
-    cache.extend(k, k)
-    with pytest.raises(TfmrError, match=r"holds 3 positions and has 2: 2 more do not fit"):
-        cache.extend(k, k)
 
 
 @pytest.mark.parametrize(("query", "key"), [(0, 1), (3, 2)])
@@ -237,11 +252,11 @@ def test_a_causal_mask_with_more_queries_than_keys(query: int, key: int) -> None
 
 
 def test_a_sentence_of_padding_alone() -> None:
-    with pytest.raises(TfmrError, match=r"row \[1\] of 2 has none; drop empty lines"):
+    with pytest.raises(TfmrError, match=r"row 1 of 2 has none; remove empty lines"):
         padding_mask(torch.tensor([[4, 5], [0, 0]]))
 
 
-def test_a_query_that_may_read_nothing() -> None:
+def test_the_readable_version_rejects_a_fully_masked_query() -> None:
     q = torch.zeros(2, 4)
     mask = torch.tensor([[True, True], [False, False]])
     with pytest.raises(TfmrError, match="hides a whole row"):
@@ -252,9 +267,18 @@ def test_a_query_that_may_read_nothing() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"k": torch.zeros(KEY, 3)}, r"the same d_k: got q \(4, 5\) and k \(6, 3\)"),
+        ({"k": torch.zeros(KEY, 3)}, r"the same d_k, .*: got q \(4, 5\) and k \(6, 3\)"),
+        ({"k": torch.zeros(D_K)}, r"k must be \(..., length, d\).*got \(5,\)"),
+        (
+            {"q": torch.zeros(QUERY, D_K).long()},
+            r"q must be a floating-point tensor: got torch.int64",
+        ),
+        ({"v": torch.zeros(KEY, D_V).double()}, r"one dtype: got torch.float32, .* torch.float64"),
         ({"v": torch.zeros(2, D_V)}, r"got 6 keys \(6, 5\) and 2 values \(2, 7\)"),
-        ({"mask": torch.zeros(QUERY, KEY)}, r"boolean.*got torch.float32; turn an additive mask"),
+        (
+            {"mask": torch.zeros(QUERY, KEY)},
+            r"boolean.*got torch.float32; convert an additive mask",
+        ),
         (
             {"mask": torch.ones(KEY, QUERY).bool()},
             r"broadcast to the scores \(4, 6\).*got \(6, 4\)",
@@ -262,7 +286,7 @@ def test_a_query_that_may_read_nothing() -> None:
         ({"mask": torch.ones(1, 1, QUERY, KEY).bool()}, r"broadcast to the scores \(4, 6\)"),
     ],
 )
-def test_what_does_not_fit_is_named(unchecked, attend, changed: dict, message: str) -> None:
+def test_invalid_arguments(unchecked, attend, changed: dict, message: str) -> None:
     q, k, v = (x.detach().float() for x in qkv())
     with pytest.raises(TfmrError, match=message) as error:
         attend(**({"q": q, "k": k, "v": v} | changed))
@@ -276,8 +300,15 @@ def test_d_model_must_be_divisible_by_the_heads(d_model: int, n_heads: int) -> N
 
 
 @pytest.mark.parametrize("name", ["x", "memory"])
-def test_a_wrong_last_axis_is_named(unchecked, name: str) -> None:
+def test_a_wrong_shape(unchecked, name: str) -> None:
     given = {"x": torch.zeros(1, 2, 12), "memory": torch.zeros(1, 2, 12)}
-    given[name] = torch.zeros(1, 2, 5)
-    with pytest.raises(TfmrError, match=rf"{name} must have d_model=12.*got \(1, 2, 5\)"):
-        MultiHeadAttention(12, 3)(**given)
+    for wrong in ((1, 2, 5), (2, 12)):
+        given[name] = torch.zeros(*wrong)
+        with pytest.raises(TfmrError, match=rf"{name} must be .*d_model=12.*got ") as error:
+            MultiHeadAttention(12, 3)(**given)
+        assert str(wrong) in str(error.value)
+
+
+def test_masks_that_do_not_combine(unchecked) -> None:
+    with pytest.raises(TfmrError, match=r"one shape .*got \(2, 1, 1, 6\), \(4, 5\); a padding"):
+        combine_masks(padding_mask(IDS), torch.ones(4, 5).bool())

@@ -1,4 +1,4 @@
-"""Norms, feed-forward networks, dropout, residual paths: against torch.nn and their formulas."""
+"""Layer norm, feed-forward network, dropout, residual connection: formulas and torch.nn."""
 
 import pytest
 import torch
@@ -22,15 +22,15 @@ def test_layer_norm_equals_torch(assert_parity) -> None:
     assert_parity(LayerNorm(8), nn.LayerNorm(8), [torch.randn(2, 3, 8)], call, call)
 
 
-def test_layer_norm_of_the_formula_equals_the_module_forward_and_gradient() -> None:
+def test_layer_norm_formula_and_module_agree_forward_and_gradient() -> None:
     torch.manual_seed(0)
     module = LayerNorm(8).double()
-    nn.init.normal_(module.gain)
+    nn.init.normal_(module.weight)
     nn.init.normal_(module.bias)
     x = torch.randn(2, 3, 8, dtype=torch.double, requires_grad=True)
-    both = [layer_norm(x, module.gain, module.bias), module(x)]
+    both = [layer_norm(x, module.weight, module.bias), module(x)]
     assert_close(both[0], both[1])
-    leaves = [x, module.gain, module.bias]
+    leaves = [x, module.weight, module.bias]
     assert_close(*(torch.autograd.grad(out.square().sum(), leaves) for out in both))
 
 
@@ -52,18 +52,18 @@ def test_feed_forward_equals_its_formula(activation: str) -> None:
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.001, 0.999])
-def test_dropout_zeroes_its_share_and_scales_the_rest_exactly(p: float) -> None:
+def test_dropout_zeroes_a_fraction_p_and_scales_the_rest(p: float) -> None:
     torch.manual_seed(0)
-    share = min(max(round(256 * p), 1), 255) / 256
+    rounded = round(2**16 * p) / 2**16
     out = Dropout(p)(torch.ones(1003, 1001))
     kept = out[out != 0]
-    assert torch.equal(kept, torch.full_like(kept, 1 / (1 - share)))  # so the expectation is 1
-    deviation = (share * (1 - share) / out.numel()) ** 0.5
-    assert abs((out == 0).double().mean() - share) < 5 * deviation
-    assert abs(share - p) <= 1 / 256
+    assert torch.equal(kept, torch.full_like(kept, 1 / (1 - rounded)))  # the expected value is 1
+    deviation = (p * (1 - p) / out.numel()) ** 0.5
+    assert abs((out == 0).double().mean() - p) < 5 * deviation
+    assert abs(rounded - p) < 1e-4
 
 
-def test_dropout_falls_evenly_and_anew() -> None:
+def test_dropout_is_uniform_independent_and_new_in_every_call() -> None:
     torch.manual_seed(0)
     dropout = Dropout(0.25)
     zeros = torch.stack([dropout(torch.ones(64, 16)) == 0 for _ in range(200)]).double()
@@ -76,7 +76,7 @@ def test_dropout_falls_evenly_and_anew() -> None:
     assert abs(neighbours - 0.0625) < 0.003  # independent of each other
 
 
-def test_dropout_sends_the_gradient_where_the_signal_went() -> None:
+def test_dropout_masks_the_gradient_like_the_signal() -> None:
     torch.manual_seed(0)
     x = torch.ones(40, 50, requires_grad=True)
     out = Dropout(0.3)(x)
@@ -100,20 +100,20 @@ def test_dropout_follows_the_seed() -> None:
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_the_residual_is_taken_from_the_stream(norm: str) -> None:
+def test_the_residual_connection(norm: str) -> None:
     torch.manual_seed(0)
     residual = Residual(8, 0.0, norm)
-    nn.init.normal_(residual.norm.gain)
+    nn.init.normal_(residual.norm.weight)
     x, sublayer = torch.randn(2, 3, 8) + 5, nn.Linear(8, 8)
-    gain, bias = residual.norm.gain, residual.norm.bias
-    wanted = {
-        "post": layer_norm(x + sublayer(x), gain, bias),
-        "pre": x + sublayer(layer_norm(x, gain, bias)),
+    weight, bias = residual.norm.weight, residual.norm.bias
+    expected = {
+        "post": layer_norm(x + sublayer(x), weight, bias),
+        "pre": x + sublayer(layer_norm(x, weight, bias)),
     }
-    assert_close(residual(x, sublayer), wanted[norm])
+    assert_close(residual(x, sublayer), expected[norm])
 
 
-def test_dropout_falls_on_the_sublayer_and_not_on_the_stream() -> None:
+def test_dropout_applies_to_the_sublayer_output_only() -> None:
     torch.manual_seed(0)
     x = torch.full((2, 3, 64), 7.0)
     out = Residual(64, 0.5, "pre")(x, lambda y: torch.ones_like(y))
@@ -127,12 +127,12 @@ def test_only_a_pre_norm_stack_ends_with_a_norm() -> None:
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.0])
-def test_a_dropout_outside_its_range(p: float) -> None:
-    with pytest.raises(TfmrError, match=rf"lies in \[0, 1\): got {p}"):
+def test_an_invalid_dropout_probability(p: float) -> None:
+    with pytest.raises(TfmrError, match=rf"lie in \[0, 1\): got {p}"):
         Dropout(p)
 
 
-def test_an_unknown_name(unchecked) -> None:
+def test_an_unknown_activation_or_norm(unchecked) -> None:
     with pytest.raises(TfmrError, match="activation must be one of relu, gelu: got 'tanh'"):
         FeedForward(4, 16, "tanh")
     with pytest.raises(TfmrError, match="norm must be one of post, pre: got 'mid'"):

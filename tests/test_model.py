@@ -1,4 +1,4 @@
-"""The whole model: parity with torch.nn.Transformer, leaks, sizes, tying, scaling, refusals."""
+"""The Transformer: parity with torch.nn, leaks, sizes, tying, decoding, invalid input."""
 
 import dataclasses
 import math
@@ -12,15 +12,16 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from tfmr.attention import causal_mask
+from tfmr.config import TransformerConfig
 from tfmr.errors import TfmrError
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.position import sinusoidal
 from tfmr.special_tokens import BOS, PAD
 
 VOCAB = 30
 TINY = TransformerConfig(
-    VOCAB,
-    VOCAB,
+    source_vocab=VOCAB,
+    target_vocab=VOCAB,
     d_model=16,
     n_heads=2,
     d_ff=32,
@@ -40,10 +41,10 @@ def build(norm: str = "post", position: str = "sinusoidal", tie: str = "three-wa
 
 
 def torch_transformer(norm: str) -> nn.Transformer:
-    with warnings.catch_warnings():  # it says of a fast path that it cannot take it
+    with warnings.catch_warnings():  # that its fast path is not available
         warnings.simplefilter("ignore")
         theirs = nn.Transformer(16, 2, 2, 2, 32, 0.0, norm_first=norm == "pre", batch_first=True)
-    if norm == "post":  # it puts another norm at the end of either stack; figure 1 has none there
+    if norm == "post":  # PyTorch adds a final norm to both stacks that figure 1 does not have
         theirs.encoder.norm = theirs.decoder.norm = None
     return theirs
 
@@ -55,7 +56,7 @@ def test_equal_to_torch_from_ids_to_scores(assert_parity, norm: str) -> None:
     theirs.target_embedding = nn.Embedding(VOCAB, 16)
 
     class Stacked(nn.Module):
-        """Our model under the names of the other."""
+        """Our model with the names of torch.nn."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -81,7 +82,7 @@ def test_equal_to_torch_from_ids_to_scores(assert_parity, norm: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_score_knows_the_words_after_it(kind: tuple[str, str, str]) -> None:
+def test_no_logit_depends_on_later_target_tokens(kind: tuple[str, str, str]) -> None:
     model = build(*kind)
     scores = model(SOURCE, TARGET)
     for t in range(TARGET.shape[1] - 1):
@@ -93,7 +94,7 @@ def test_no_score_knows_the_words_after_it(kind: tuple[str, str, str]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_score_knows_every_source_word_and_no_other_sentence(
+def test_every_logit_depends_on_all_source_tokens_and_no_other_sentence(
     kind: tuple[str, str, str],
 ) -> None:
     model = build(*kind)
@@ -108,7 +109,7 @@ def test_every_score_knows_every_source_word_and_no_other_sentence(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_padding_changes_no_score_of_a_real_token(kind: tuple[str, str, str]) -> None:
+def test_padding_does_not_change_logits(kind: tuple[str, str, str]) -> None:
     model = build(*kind)
     scores = model(SOURCE, TARGET)
     wider = model(F.pad(SOURCE, (0, 3)), TARGET)
@@ -125,15 +126,15 @@ def test_padding_changes_no_score_of_a_real_token(kind: tuple[str, str, str]) ->
 
 
 @pytest.mark.parametrize(("norm", "position"), sorted({kind[:2] for kind in KINDS}))
-def test_no_gradient_comes_from_what_must_not_be_read(norm: str, position: str) -> None:
+def test_no_gradient_flows_to_masked_positions(norm: str, position: str) -> None:
     model = build(norm, position, "none")  # all ids differ, so a row of a matrix is a position
     for row, t in product(range(2), range(TARGET.shape[1])):
         model.zero_grad()
         model(SOURCE, TARGET)[row, t].square().sum().backward()
         seen = model.target_embedding.weight.grad.abs().sum(dim=-1) > 0
         assert seen.nonzero().flatten().tolist() == sorted(TARGET[row, : t + 1].tolist())
-        heard = model.source_embedding.weight.grad.abs().sum(dim=-1) > 0
-        assert heard.nonzero().flatten().tolist() == SOURCE[row][SOURCE[row] != PAD].tolist()
+        attended = model.source_embedding.weight.grad.abs().sum(dim=-1) > 0
+        assert attended.nonzero().flatten().tolist() == SOURCE[row][SOURCE[row] != PAD].tolist()
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_the_papers_models_have_the_papers_sizes(
     assert abs(count / paper - 1) < within
 
 
-def test_the_papers_presets_are_those_of_table_3() -> None:
+def test_the_presets_are_those_of_table_3() -> None:
     base, big = TransformerConfig.base(), TransformerConfig.big()
     assert (base.d_model, base.n_heads, base.d_ff, base.dropout) == (512, 8, 2048, 0.1)
     assert (big.d_model, big.n_heads, big.d_ff, big.dropout) == (1024, 16, 4096, 0.3)
@@ -187,7 +188,9 @@ def test_tied_matrices_share_their_storage_and_others_do_not(tie: str, matrices:
 
 
 def test_a_tied_matrix_starts_as_an_embedding_and_not_as_a_projection() -> None:
-    model = Transformer(TransformerConfig(2000, 2000, d_model=64, n_heads=2, d_ff=64))
+    model = Transformer(
+        TransformerConfig(source_vocab=2000, target_vocab=2000, d_model=64, n_heads=2, d_ff=64)
+    )
     assert model.output.weight.detach().std().item() == pytest.approx(1 / 8, rel=0.02)
     assert all(
         not m.bias.any() for m in model.modules() if isinstance(m, nn.Linear) and m.bias is not None
@@ -205,13 +208,13 @@ def test_embeddings_are_scaled_by_the_root_of_d_model_before_positions(side: str
     assert_close(seen[0], embedding(ids) * math.sqrt(16) + sinusoidal(ids.shape[1], 16))
 
 
-def test_rotary_adds_nothing_to_the_embeddings_and_turns_no_cross_attention() -> None:
+def test_rotary_positions_act_in_self_attention_only() -> None:
     model = build(position="rotary")
     assert model.position is None
     blocks = model.decoder.blocks
-    assert all(block.self_attention.rotate is not None for block in blocks)
-    assert all(block.cross_attention.rotate is None for block in blocks)
-    assert all(block.attention.rotate is not None for block in model.encoder.blocks)
+    assert all(block.self_attention.rotary is not None for block in blocks)
+    assert all(block.cross_attention.rotary is None for block in blocks)
+    assert all(block.attention.rotary is not None for block in model.encoder.blocks)
 
 
 def test_dropout_acts_in_training_only() -> None:
@@ -222,30 +225,26 @@ def test_dropout_acts_in_training_only() -> None:
     assert torch.equal(model(SOURCE, TARGET), model(SOURCE, TARGET))
 
 
-def test_a_configuration_survives_a_dictionary() -> None:
-    big = TransformerConfig.big(100)
-    assert TransformerConfig.from_dict(dataclasses.asdict(big)) == big
-    with pytest.raises(TfmrError, match=r"unknown \['depth'\], missing \['target_vocab'\]"):
-        TransformerConfig.from_dict({"source_vocab": 5, "depth": 3})
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"d_model": 10, "n_heads": 3}, "divisible by n_heads.*d_model=10, n_heads=3"),
         ({"n_encoder": 0}, "n_encoder must be a positive integer: got 0"),
         ({"d_ff": 2.5}, "d_ff must be a positive integer: got 2.5"),
-        ({"dropout": 1.0}, r"lies in \[0, 1\): got 1.0"),
+        ({"dropout": 1.0}, r"lie in \[0, 1\): got 1.0"),
         ({"norm": "mid"}, "norm must be one of post, pre: got 'mid'"),
         ({"activation": "tanh"}, "activation must be one of relu, gelu: got 'tanh'"),
         ({"position": "none"}, "position must be one of sinusoidal, learned, rotary: got 'none'"),
         ({"tie": "all"}, "tie must be one of three-way, target, none: got 'all'"),
-        ({"d_model": 9, "n_heads": 3}, "need an even d_model, .* got d_model=9"),
-        ({"d_model": 12, "n_heads": 4, "position": "rotary"}, "even d_model / n_heads; got d_mod"),
+        ({"d_model": 9, "n_heads": 3}, "even d_model .* got d_model=9"),
+        (
+            {"d_model": 12, "n_heads": 4, "position": "rotary"},
+            "even d_model / n_heads, .* got d_mod",
+        ),
         ({"target_vocab": 40}, "source_vocab=30, target_vocab=40; use a joint vocabulary"),
     ],
 )
-def test_a_choice_out_of_range(unchecked, changed: dict, message: str) -> None:
+def test_an_invalid_configuration(unchecked, changed: dict, message: str) -> None:
     with pytest.raises(TfmrError, match=message) as error:
         dataclasses.replace(TINY, **changed)
     assert "\n" not in str(error.value)
@@ -256,15 +255,72 @@ def test_a_choice_out_of_range(unchecked, changed: dict, message: str) -> None:
     [
         ([[4] * 13], [[1]], "at most max_length=12 source tokens: got 13; shorten"),
         ([[4]], [[1] * 13], "at most max_length=12 target tokens: got 13; shorten"),
-        ([[4, 30]], [[1]], r"source ids must lie in 0\.\.29: got 4\.\.30; was the text encoded"),
-        ([[4]], [[1, -1]], r"target ids must lie in 0\.\.29: got -1\.\.1"),
-        ([[4], [0]], [[1], [1]], r"row \[1\] of 2 has none"),
-        ([4, 5], [[1]], r"a batch of source ids is \(batch, length\): got \(2,\); a single"),
-        ([[4]], [1], r"a batch of target ids is \(batch, length\): got \(1,\); a single"),
+        (
+            [[4, 30]],
+            [[1]],
+            r"source ids must lie between 0 and 29: got 4 to 30; was the text encoded",
+        ),
+        ([[4]], [[1, -1]], r"target ids must lie between 0 and 29: got -1 to 1"),
+        ([[4], [0]], [[1], [1]], r"row 1 of 2 has none"),
+        ([4, 5], [[1]], r"source ids must be \(batch, length\) .*: got \(2,\); for a single"),
+        ([[4]], [1], r"target ids must be \(batch, length\) .*: got \(1,\); for a single"),
         ([[4], [5]], [[1]], r"got 2 sources \(2, 1\) and 1 targets \(1, 1\)"),
     ],
 )
-def test_what_the_model_cannot_read(unchecked, source: list, target: list, message: str) -> None:
+def test_invalid_ids(unchecked, source: list, target: list, message: str) -> None:
     with pytest.raises(TfmrError, match=message) as error:
         build()(torch.tensor(source), torch.tensor(target))
     assert "\n" not in str(error.value)
+
+
+UNEQUAL = torch.tensor([[4, 5, 6, 7, 8], [9, 10, 0, 0, 0], [11, 12, 13, 0, 0], [14, 0, 0, 0, 0]])
+
+
+def test_alignment_is_the_mean_attention_of_the_last_block() -> None:
+    model = build().double()
+    source, target = UNEQUAL, torch.randint(4, 30, (4, 6))
+    weights = model.alignment(source, target)
+    assert weights.shape == (4, 6, 5)
+    assert_close(weights.sum(dim=2), torch.ones(4, 6, dtype=torch.float64))
+    assert not weights[(source == PAD)[:, None].expand_as(weights)].any()
+
+    last = model.decoder.blocks[-1].cross_attention
+    assert last.recorded_weights is None
+    last.recorded_weights = recorded = []
+    model.hidden(source, target)
+    assert_close(weights, recorded[0].mean(dim=1))
+    # A recording that was active before stays active and gets nothing from alignment().
+    model.alignment(source, target)
+    assert last.recorded_weights is recorded
+    assert len(recorded) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((torch.tensor([4, 5]), 5), r"source ids must be \(batch, length\) .*got \(2,\)"),
+        ((torch.zeros(0, 3).long(), 5), r"at least one sentence and one token: got \(0, 3\)"),
+        ((torch.zeros(2, 3), 5), r"source ids must be integers: got torch.float32"),
+        (([[4, 5]], 5), r"source ids must be a tensor .*: got list"),
+        ((UNEQUAL, 0), r"max_new_tokens must lie between 1 and max_length=12: got 0"),
+        ((UNEQUAL, 13), r"max_new_tokens .*: got 13"),
+        ((UNEQUAL, 5, 0), r"beam must be at least 1: got 0"),
+        ((torch.full((1, 13), 4), 5), r"at most max_length=12 source tokens: got 13"),
+        ((F.pad(torch.full((40, 3), 4), (0, 10)), 5), r"max_length=12 source tokens: got 13"),
+    ],
+)
+def test_invalid_arguments_of_start(unchecked, arguments: tuple, message: str) -> None:
+    with pytest.raises(TfmrError, match=message):
+        build().start(*arguments)
+
+
+def test_a_state_of_another_model_and_too_many_steps(unchecked) -> None:
+    model = build()
+    with pytest.raises(TfmrError, match=r"start\(\) of this model returned: got list"):
+        model.step(torch.tensor([5]), [])
+    state = model.start(UNEQUAL, 2, beam=2)
+    tokens = torch.full((8,), 5)
+    for _ in range(2):
+        model.step(tokens, state)
+    with pytest.raises(TfmrError, match="capacity of 2 positions and holds 2: 1 more do not fit"):
+        model.step(tokens, state)

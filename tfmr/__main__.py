@@ -1,11 +1,11 @@
-"""``python -m tfmr``: train a model, translate with it, score it."""
+"""``python -m tfmr``: train a model, translate with it, evaluate it."""
 
 import os
 import sys
 
-# Read when torch is imported. Threads that wait for one another without ever letting go of their
-# core, the default, lose most of their time as soon as another program wants it; on a laptop one
-# always does. This many turns of waiting, then sleep, costs nothing when the machine is free.
+# Read when torch is imported. By default, OpenMP threads that wait occupy their core and lose most
+# of their time when another program needs it, as on most laptops. With this limit they sleep after a
+# short wait, which costs nothing when the machine is otherwise idle.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 import tyro
@@ -19,7 +19,7 @@ from tfmr.errors import TfmrError
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line on standard error and exit status 2."""
+    """Run the command line; invalid input gives one line on standard error and exit status 2."""
     command = tyro.extras.subcommand_cli_from_dict(
         {
             "train": Train,
@@ -29,7 +29,7 @@ def main() -> None:
             "recipes": Recipes,
         },
         prog="python -m tfmr",
-        description="Train a Transformer, translate with it, score it.",
+        description="Train a translation model, translate with it, evaluate it.",
     )
     try:
         command()
@@ -41,7 +41,7 @@ def main() -> None:
         print("tfmr: stopped", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
-        # Whoever reads the output, head for example, has had enough.
+        # The program that reads the output, for example head, has closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,7 +1,7 @@
-"""Attention: which positions a position reads from, and how much of each.
+"""Attention: masks, scaled dot-product attention and multi-head attention.
 
-Masks are boolean and say what may be read: ``True`` keeps a key, ``False`` hides it. That is the
-convention of :func:`torch.nn.functional.scaled_dot_product_attention`;
+Masks are boolean and ``True`` means "may attend": ``True`` keeps a key, ``False`` hides it. This is
+the convention of :func:`torch.nn.functional.scaled_dot_product_attention`;
 :class:`torch.nn.MultiheadAttention` uses the opposite one.
 """
 
@@ -15,16 +15,17 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from tfmr.errors import TfmrError, require
+from tfmr.kv_cache import KVCache
 from tfmr.special_tokens import PAD
 
 
 def causal_mask(
     query: int, key: int | None = None, *, device: torch.device | None = None
 ) -> Bool[Tensor, "query key"]:
-    """Let each position read itself and what came before it: ``(query, key)``, ``True`` = may read.
+    """Let each position attend to itself and to earlier positions: ``(query, key)``.
 
     The queries are the *last* ``query`` of the ``key`` positions (``key`` defaults to ``query``),
-    so the mask also serves a decoder that already holds the keys of a prefix. Vaswani et al.
+    so the mask also serves a decoder whose cache already holds the keys of a prefix. Vaswani et al.
     (2017), section 3.2.3.
 
     Raises:
@@ -36,8 +37,8 @@ def causal_mask(
     key = query if key is None else key
     require(
         0 < query <= key,
-        f"a causal mask needs 0 < query <= key, because the queries are the last of the keys: "
-        f"got query={query}, key={key}",
+        "a causal mask needs 0 < query <= key, because the queries are the last positions of the "
+        f"keys: got query={query}, key={key}",
     )
     return torch.ones(query, key, dtype=torch.bool, device=device).tril(diagonal=key - query)
 
@@ -45,32 +46,35 @@ def causal_mask(
 def padding_mask(ids: Int[Tensor, "batch key"]) -> Bool[Tensor, "batch 1 1 key"]:
     """Hide the padding of a batch of sentences: ``(batch, 1, 1, key)``, ``True`` = a real token.
 
-    The two axes of size one let it broadcast over heads and queries.
+    The two axes of size one broadcast over heads and queries.
 
     Raises:
-        TfmrError: if there is no batch axis, or a sentence is nothing but padding. A query that may
-            read no key has no weights: its softmax would be 0/0.
+        TfmrError: if there is no batch axis, or (for ids on a CPU) a sentence is only padding. On a
+            GPU this is not checked, because the check would have to wait for the device.
 
     >>> padding_mask(torch.tensor([[5, 6, 7], [8, 0, 0]])).int().tolist()
     [[[[1, 1, 1]]], [[[1, 0, 0]]]]
     """
     require(
         ids.dim() == 2,
-        f"a batch of ids is (batch, length): got {tuple(ids.shape)}; a single sentence becomes "
-        "one by ids.unsqueeze(0)",
+        f"expected a batch of ids (batch, length): got {tuple(ids.shape)}; for a single sentence "
+        "use ids.unsqueeze(0)",
     )
     keep = ids != PAD
-    empty = (~keep.any(dim=1)).nonzero().flatten().tolist()
-    require(
-        not empty,
-        f"every sentence needs at least one token that is not padding (id {PAD}): row {empty[:1]} "
-        f"of {len(ids)} has none; drop empty lines before batching",
-    )
+    if ids.device.type == "cpu" and not keep.any(dim=1).all():
+        row = int((~keep.any(dim=1)).nonzero()[0])
+        raise TfmrError(
+            f"every sentence needs at least one token that is not padding (id {PAD}): row {row} "
+            f"of {len(ids)} has none; remove empty lines before batching"
+        )
     return rearrange(keep, "batch key -> batch 1 1 key")
 
 
 def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | None:
-    """Hide whatever any of the masks hides; ``None`` hides nothing.
+    """Hide every key that any of the masks hides; ``None`` hides nothing.
+
+    Raises:
+        TfmrError: if the masks do not broadcast to a common shape.
 
     >>> both = combine_masks(causal_mask(2), padding_mask(torch.tensor([[5, 0]])))
     >>> both.int().tolist()
@@ -78,45 +82,17 @@ def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | N
     """
     combined: Tensor | None = None
     for mask in masks:
-        if mask is not None:
+        if mask is None:
+            continue
+        try:
             combined = mask if combined is None else combined & mask
+        except RuntimeError as error:
+            shapes = ", ".join(str(tuple(m.shape)) for m in masks if m is not None)
+            raise TfmrError(
+                f"masks must broadcast to one shape (batch, heads, query, key): got {shapes}; a "
+                "padding mask is (batch, 1, 1, key), a causal mask (query, key)"
+            ) from error
     return combined
-
-
-def _check(
-    q: Float[Tensor, "..."],
-    k: Float[Tensor, "..."],
-    v: Float[Tensor, "..."],
-    mask: Tensor | None,
-) -> None:
-    """Say which of the four arguments of an attention does not fit the others."""
-    require(
-        q.shape[-1] == k.shape[-1],
-        f"a query is compared with a key, so both need the same d_k: got q {tuple(q.shape)} and "
-        f"k {tuple(k.shape)}",
-    )
-    require(
-        k.shape[-2] == v.shape[-2],
-        f"every key needs its value: got {k.shape[-2]} keys {tuple(k.shape)} and {v.shape[-2]} "
-        f"values {tuple(v.shape)}",
-    )
-    if mask is None:
-        return
-    require(
-        mask.dtype == torch.bool,
-        f"a mask is boolean, True where a query may read a key: got {mask.dtype}; turn an "
-        "additive mask of 0 and -inf into one with `mask == 0`",
-    )
-    scores = (*q.shape[:-1], k.shape[-2])
-    fits = mask.dim() <= len(scores) and all(
-        size == 1 or size == wanted  # torch.compile does not see through "size in (1, wanted)"
-        for size, wanted in zip(reversed(mask.shape), reversed(scores), strict=False)
-    )
-    require(
-        fits,
-        f"the mask must broadcast to the scores {scores} = (..., query, key): got "
-        f"{tuple(mask.shape)}; a padding mask needs the form (batch, 1, 1, key)",
-    )
 
 
 def scaled_dot_product_attention(
@@ -125,37 +101,37 @@ def scaled_dot_product_attention(
     v: Float[Tensor, "*batch key d_v"],
     mask: Bool[Tensor, "..."] | None = None,
 ) -> tuple[Float[Tensor, "*batch query d_v"], Float[Tensor, "*batch query key"]]:
-    r"""Read from every value, in proportion to how well its key answers the query.
+    r"""Average the values, weighted by the similarity of each key to the query.
 
     .. math:: \mathrm{Attention}(Q, K, V) =
               \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right) V
 
-    Vaswani et al. (2017), section 3.2.1, equation 1: the version to read. :func:`fused_attention`
-    computes the same without keeping the weights.
+    Vaswani et al. (2017), section 3.2.1, equation 1: the readable version. :func:`fused_attention`
+    computes the same outputs without returning the attention weights.
 
     Returns:
-        The outputs ``(..., query, d_v)`` and the weights ``(..., query, key)``, each row of which
-        sums to one.
+        The outputs ``(..., query, d_v)`` and the attention weights ``(..., query, key)``, each row
+        of which sums to one.
 
     Raises:
-        TfmrError: if the shapes do not fit each other, the mask is not boolean, or a query may read
-            no key.
+        TfmrError: if the shapes do not match, the mask is not boolean, or the mask hides every key
+            of a query.
     """
-    _check(q, k, v, mask)
+    _check_arguments(q, k, v, mask)
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     if mask is not None:
         require(
             bool(mask.any(dim=-1).all()),
-            "every query must be allowed to read at least one key: the mask hides a whole row, "
-            "whose softmax would be 0/0 (NaN)",
+            "every query must be allowed to attend to at least one key: the mask hides a whole "
+            "row, whose softmax would be 0/0 (NaN)",
         )
         scores = scores.masked_fill(~mask, -math.inf)
     weights = scores.softmax(dim=-1)
     return weights @ v, weights
 
 
-def additive(mask: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
-    """The mask as a number to add to a score: 0 where a query may read, -inf where it may not."""
+def mask_to_bias(mask: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
+    """The mask as a bias to add to the scores: 0 where it is ``True``, -inf where ``False``."""
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -math.inf)
 
 
@@ -165,8 +141,10 @@ def unfused_attention(
     v: Float[Tensor, "*batch key d_v"],
     bias: Float[Tensor, "..."] | None = None,
 ) -> tuple[Float[Tensor, "*batch query d_v"], Float[Tensor, "*batch query key"]]:
-    """:func:`scaled_dot_product_attention` in a hurry: the scores are changed where they lie, the
-    mask comes as an :func:`additive` bias, and nothing is checked.
+    """:func:`scaled_dot_product_attention` with fewer temporary tensors and no checks.
+
+    The scores are scaled and masked in place, and the mask is a bias (:func:`mask_to_bias`). The
+    bias must leave every query at least one key.
     """
     scores = (q @ k.transpose(-2, -1)).mul_(1 / math.sqrt(q.shape[-1]))
     if bias is not None:
@@ -176,7 +154,7 @@ def unfused_attention(
 
 
 SHORT = 64
-"""Up to this many keys, a CPU attends faster without blocks."""
+"""Up to this many keys, :func:`unfused_attention` is faster on a CPU than the fused kernel."""
 
 
 def fused_attention(
@@ -184,122 +162,133 @@ def fused_attention(
     k: Float[Tensor, "*batch key d_k"],
     v: Float[Tensor, "*batch key d_v"],
     mask: Bool[Tensor, "..."] | None = None,
+    *,
+    is_causal: bool = False,
 ) -> Float[Tensor, "*batch query d_v"]:
     """The outputs of :func:`scaled_dot_product_attention`, by PyTorch's fused kernel.
 
-    The kernel works through the keys in blocks and never holds the ``(query, key)`` weights in
-    memory (Dao et al., 2022), so there are none to return. On a CPU, blocks cost more than they
-    save while a sentence has at most :data:`SHORT` keys, and :func:`unfused_attention` does it
-    instead; and :class:`torch.autocast` does not reach the kernel, whose backward pass is many
-    times slower there in bfloat16 than in single precision.
-
-    A query that may read no key finds 0 or NaN: unlike there, nobody looks for one.
-
-    Raises:
-        TfmrError: if the shapes do not fit each other or the mask is not boolean.
-    """
-    _check(q, k, v, mask)
-    if q.device.type != "cpu":
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    if torch.is_autocast_enabled("cpu"):
-        with torch.autocast("cpu", enabled=False):
-            return fused_attention(q.float(), k.float(), v.float(), mask)
-    if k.shape[-2] > SHORT:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    bias = None if mask is None else additive(mask, q.dtype)
-    return unfused_attention(q, k, v, bias)[0]
-
-
-Rotation = Callable[[Tensor, int], Tensor]
-"""Turns queries or keys ``(batch, heads, length, d_k)`` as those of positions ``start``,
-``start + 1``, …: see :class:`tfmr.position.RotaryPosition`."""
-
-
-class KVCache:
-    """The keys and values of the positions already read, kept so that they are computed once.
-
-    The buffers are allocated in full at the first :meth:`extend`; after that, a step writes its own
-    keys and values and copies nothing. What is read is a view of the part in use.
+    The kernel processes the keys in chunks and never stores the ``(query, key)`` attention weights
+    (Dao et al., 2022), so it cannot return them. On a CPU, :func:`unfused_attention` replaces it
+    for up to :data:`SHORT` keys, where it is faster, and bf16 inputs under :class:`torch.autocast`
+    are converted to fp32, because the backward pass of the kernel is many times slower in bf16.
 
     Args:
-        capacity: the most positions it will ever hold.
-        dtype: in which it keeps them; that of the first keys if not given.
+        q, k, v: queries, keys and values.
+        mask: ``True`` where a query may attend to a key. The output of a query that may attend to
+            no key is zero; the readable version raises an error instead, which on a GPU would have
+            to wait for the device.
+        is_causal: apply :func:`causal_mask` as well. Without any other mask this enables the
+            kernel's causal mode, which skips the hidden keys.
+
+    Raises:
+        TfmrError: if the shapes do not match or the mask is not boolean.
     """
+    _check_arguments(q, k, v, mask)
+    on_cpu = q.device.type == "cpu"
+    if on_cpu and torch.is_autocast_enabled("cpu"):
+        with torch.autocast("cpu", enabled=False):
+            return fused_attention(q.float(), k.float(), v.float(), mask, is_causal=is_causal)
+    query, key = q.shape[-2], k.shape[-2]
+    short = on_cpu and key <= SHORT
+    if is_causal and mask is None and query == key and not short:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    if is_causal and query > 1:  # a single query is the last position, which sees every key
+        mask = combine_masks(mask, causal_mask(query, key, device=q.device))
+    if mask is None:
+        return unfused_attention(q, k, v)[0] if short else F.scaled_dot_product_attention(q, k, v)
+    empty = ~mask.any(dim=-1, keepdim=True)
+    # To ask a GPU whether there are empty rows would mean to wait for it, and would split a
+    # compiled graph in two: there the rows are masked in any case.
+    has_empty = not on_cpu or torch.compiler.is_compiling() or bool(empty.any())
+    if has_empty:
+        mask = mask | empty
+    if short:
+        out = unfused_attention(q, k, v, mask_to_bias(mask, q.dtype))[0]
+    else:
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    return out.masked_fill(empty, 0) if has_empty else out
 
-    def __init__(self, capacity: int, dtype: torch.dtype | None = None) -> None:
-        self.capacity = capacity
-        self.dtype = dtype
-        self.length = 0
-        self._keys = torch.empty(0)
-        self._values = torch.empty(0)
 
-    def extend(
-        self,
-        k: Float[Tensor, "batch heads length d_k"],
-        v: Float[Tensor, "batch heads length d_k"],
-    ) -> tuple[Float[Tensor, "batch heads key d_k"], Float[Tensor, "batch heads key d_k"]]:
-        """Add the newest positions; return all of them, oldest first.
-
-        Raises:
-            TfmrError: if they do not fit into the capacity.
-        """
-        end = self.length + k.shape[2]
-        if end > self.capacity:
+def _check_arguments(
+    q: Float[Tensor, "..."],
+    k: Float[Tensor, "..."],
+    v: Float[Tensor, "..."],
+    mask: Tensor | None,
+) -> None:
+    """Raise :class:`TfmrError` if queries, keys, values and mask do not fit together."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dim() < 2:
             raise TfmrError(
-                f"the cache holds {self.capacity} positions and has {self.length}: {k.shape[2]} "
-                "more do not fit; make it with a larger capacity"
+                f"{name} must be (..., length, d), one row per position: got {tuple(x.shape)}; for "
+                f"a single vector use {name}.unsqueeze(0)"
             )
-        if self.length == 0:
-            batch, heads, _, d_k = k.shape
-            self._keys = k.new_empty(batch, heads, self.capacity, d_k, dtype=self.dtype)
-            self._values = v.new_empty(batch, heads, self.capacity, d_k, dtype=self.dtype)
-        self._keys[:, :, self.length : end] = k
-        self._values[:, :, self.length : end] = v
-        self.length = end
-        return self.read()
+        if not x.is_floating_point():
+            raise TfmrError(
+                f"{name} must be a floating-point tensor: got {x.dtype}; use {name}.float()"
+            )
+    if not q.dtype == k.dtype == v.dtype:
+        raise TfmrError(
+            f"q, k and v must have one dtype: got {q.dtype}, {k.dtype} and {v.dtype}; convert them "
+            "with .to(q.dtype)"
+        )
+    if q.shape[-1] != k.shape[-1]:
+        raise TfmrError(
+            "queries and keys need the same d_k, because their dot product is the score: got q "
+            f"{tuple(q.shape)} and k {tuple(k.shape)}"
+        )
+    if k.shape[-2] != v.shape[-2]:
+        raise TfmrError(
+            f"every key needs one value: got {k.shape[-2]} keys {tuple(k.shape)} and "
+            f"{v.shape[-2]} values {tuple(v.shape)}"
+        )
+    if mask is None:
+        return
+    if mask.dtype != torch.bool:
+        raise TfmrError(
+            f"a mask must be boolean, True where a query may attend to a key: got {mask.dtype}; "
+            "convert an additive mask of 0 and -inf with `mask == 0`"
+        )
+    scores = (*q.shape[:-1], k.shape[-2])
+    fits = mask.dim() <= len(scores) and all(
+        size == 1 or size == full  # torch.compile does not support "size in (1, full)"
+        for size, full in zip(reversed(mask.shape), reversed(scores), strict=False)
+    )
+    if not fits:
+        raise TfmrError(
+            f"the mask must broadcast to the scores {scores} = (..., query, key): got "
+            f"{tuple(mask.shape)}; a padding mask must be (batch, 1, 1, key)"
+        )
 
-    def read(
-        self,
-    ) -> tuple[Float[Tensor, "batch heads key d_k"], Float[Tensor, "batch heads key d_k"]]:
-        """All keys and values so far, as views."""
-        return self._keys[:, :, : self.length], self._values[:, :, : self.length]
 
-    def keep(self, rows: Int[Tensor, "kept"]) -> None:
-        """Go on with these sentences of the batch only, in this order.
-
-        A sentence that keeps its place is not copied.
-        """
-        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().flatten()
-        if len(moved):
-            for past in self.read():
-                past[moved] = past[rows[moved]]
-        self._keys, self._values = self._keys[: len(rows)], self._values[: len(rows)]
+Rotary = Callable[[Tensor, int], Tensor]
+"""Rotates queries or keys ``(batch, heads, length, d_k)`` at positions ``start``, ``start + 1``, …:
+see :class:`tfmr.position.RotaryPosition`."""
 
 
 class MultiHeadAttention(nn.Module):
-    r"""Several attentions side by side, each in its own subspace, joined by one projection.
+    r"""Several attention heads in parallel, each in its own subspace, joined by one projection.
 
     .. math:: \mathrm{head}_i = \mathrm{Attention}(X W^Q_i,\, M W^K_i,\, M W^V_i), \qquad
               \mathrm{MultiHead}(X, M) = \mathrm{Concat}(\mathrm{head}_1, …, \mathrm{head}_h)\, W^O
 
-    The queries come from ``x``. Keys and values come from ``memory``, or from ``x`` as well if
-    there is none (self-attention). Vaswani et al. (2017), section 3.2.2;
+    Queries are projected from ``x``; keys and values from ``memory`` (cross-attention), or from
+    ``x`` if ``memory`` is not given (self-attention). Vaswani et al. (2017), section 3.2.2, with
     :math:`d_k = d_v = d_{model} / h`.
 
     Args:
-        d_model: size of the vectors that go in and come out.
-        n_heads: the number of heads, :math:`h`.
-        rotate: turns queries and keys by their positions; for self-attention only.
+        d_model: size of input and output vectors.
+        n_heads: number of heads, :math:`h`.
+        rotary: rotates queries and keys by their positions; for self-attention only.
 
     Raises:
         TfmrError: if ``d_model`` is not divisible by ``n_heads``.
     """
 
-    def __init__(self, d_model: int, n_heads: int, *, rotate: Rotation | None = None) -> None:
+    def __init__(self, d_model: int, n_heads: int, *, rotary: Rotary | None = None) -> None:
         super().__init__()
         require(
             d_model > 0 and n_heads > 0 and d_model % n_heads == 0,
-            "d_model must be divisible by n_heads, because each head works in d_model / n_heads "
+            "d_model must be divisible by n_heads, because each head has d_model / n_heads "
             f"dimensions: got d_model={d_model}, n_heads={n_heads}",
         )
         self.d_model = d_model
@@ -308,9 +297,10 @@ class MultiHeadAttention(nn.Module):
         self.w_k = nn.Linear(d_model, d_model)
         self.w_v = nn.Linear(d_model, d_model)
         self.w_o = nn.Linear(d_model, d_model)
-        self.rotate = rotate
-        self.recorded: list[Tensor] | None = None
-        """While this is a list, every forward adds its weights ``(batch, heads, query, key)``."""
+        self.rotary = rotary
+        self.recorded_weights: list[Tensor] | None = None
+        """While this is a list, every forward pass appends its attention weights
+        ``(batch, heads, query, key)``; see :func:`tfmr.analysis.record_attention`."""
 
     def forward(
         self,
@@ -318,47 +308,60 @@ class MultiHeadAttention(nn.Module):
         memory: Float[Tensor, "batch key d_model"] | None = None,
         *,
         mask: Bool[Tensor, "..."] | None = None,
+        is_causal: bool = False,
         cache: KVCache | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
-        """Attend from ``x`` to ``memory`` (or to ``x``), where ``mask`` allows it.
+        """Attend from ``x`` to ``memory``, or to ``x`` itself.
 
-        With a ``cache``, self-attention also reads the positions stored before ``x``, and
-        cross-attention projects ``memory`` at the first call only.
+        Args:
+            x: the vectors that are projected to queries.
+            memory: the vectors that are projected to keys and values; ``x`` if not given.
+            mask: ``True`` where a query may attend to a key.
+            is_causal: apply :func:`causal_mask` as well, by the fast path of the kernel.
+            cache: for self-attention, the keys and values of the positions before ``x``, to which
+                those of ``x`` are appended. For cross-attention, those of ``memory``, which is then
+                projected in the first call only.
 
         Raises:
             TfmrError: if the last axis is not ``d_model`` or the mask does not fit.
         """
-        for name, given in (("x", x), ("memory", memory)):
-            if given is not None and given.shape[-1] != self.d_model:
-                raise TfmrError(
-                    f"{name} must have d_model={self.d_model} numbers per position in its last "
-                    f"axis: got {tuple(given.shape)}"
-                )
-        q = self._split(self.w_q(x))
-        if memory is not None and cache is not None and cache.length:
+        self._check_input("x", x)
+        q = self._split_heads(self.w_q(x))
+        if memory is not None and cache is not None and cache.length > 0:
             k, v = cache.read()
         else:
-            source = x if memory is None else memory
-            k, v = self._split(self.w_k(source)), self._split(self.w_v(source))
-            if memory is None and self.rotate is not None:
-                start = cache.length if cache is not None else 0
-                q, k = self.rotate(q, start), self.rotate(k, start)
+            if memory is not None:
+                self._check_input("memory", memory)
+            attended = x if memory is None else memory
+            k = self._split_heads(self.w_k(attended))
+            v = self._split_heads(self.w_v(attended))
+            if memory is None and self.rotary is not None:
+                start = 0 if cache is None else cache.length
+                q, k = self.rotary(q, start), self.rotary(k, start)
             if cache is not None:
                 k, v = cache.extend(k, v)
-        if self.recorded is None:
-            heads = fused_attention(q, k, v, mask)
+        if self.recorded_weights is None:
+            heads = fused_attention(q, k, v, mask, is_causal=is_causal)
         else:
-            heads, weights = scaled_dot_product_attention(q, k, v, mask)
-            self.recorded.append(weights.detach())
+            causal = causal_mask(q.shape[2], k.shape[2], device=q.device) if is_causal else None
+            heads, weights = scaled_dot_product_attention(q, k, v, combine_masks(mask, causal))
+            self.recorded_weights.append(weights.detach())
         joined: Tensor = self.w_o(
             rearrange(heads, "batch heads query d_k -> batch query (heads d_k)")
         )
         return joined
 
-    def _split(
+    def _split_heads(
         self, x: Float[Tensor, "batch length d_model"]
     ) -> Float[Tensor, "batch heads length d_k"]:
         """Give each head its own ``d_k`` consecutive columns."""
         return rearrange(
             x, "batch length (heads d_k) -> batch heads length d_k", heads=self.n_heads
         )
+
+    def _check_input(self, name: str, x: Tensor) -> None:
+        if x.dim() != 3 or x.shape[-1] != self.d_model:
+            raise TfmrError(
+                f"{name} must be (batch, length, d_model={self.d_model}): got {tuple(x.shape)}; "
+                "for a single sentence add the batch axis with unsqueeze(0)"
+            )

@@ -1,64 +1,50 @@
-"""The decoder: every target position reads those before it, then the source; then it predicts."""
+"""The decoder: causal self-attention, cross-attention to the encoder output, feed-forward."""
 
 from dataclasses import dataclass
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from tfmr.attention import KVCache, MultiHeadAttention, Rotation
-from tfmr.layers import Activation, FeedForward, Norm, Residual, final_norm
+from tfmr.attention import MultiHeadAttention, Rotary
+from tfmr.config import BlockConfig
+from tfmr.kv_cache import KVCache
+from tfmr.layers import FeedForward, Residual, final_norm
 
 
 @dataclass(frozen=True)
 class BlockCache:
-    """What one decoder block keeps between the steps of a translation."""
+    """The two key-value caches of a decoder block during incremental decoding."""
 
-    target: KVCache
-    """Keys and values of the words already said; one more each step."""
-    source: KVCache
-    """Keys and values of the memory; filled at the first step."""
+    self_attention: KVCache
+    """Keys and values of the target positions decoded so far; grows by one per step."""
+    cross_attention: KVCache
+    """Keys and values of the encoder output; filled in the first step."""
 
-    def keep(self, rows: Int[Tensor, "kept"]) -> None:
-        """Go on with these sentences of the batch only, in this order."""
-        self.target.keep(rows)
-        self.source.keep(rows)
+    def select(self, rows: Int[Tensor, "selected"]) -> None:
+        """Replace the batch by these rows of it, in this order; a row may be repeated."""
+        self.self_attention.select(rows)
+        self.cross_attention.select(rows)
 
 
 class DecoderBlock(nn.Module):
-    """Masked self-attention, cross-attention to the memory, a feed-forward network; each beside a
-    residual path.
+    """Masked self-attention, cross-attention and a feed-forward network, each with a residual
+    connection.
 
     Vaswani et al. (2017), section 3.1 and the right half of figure 1.
 
     Args:
-        d_model: size of the vectors that go in and come out.
-        n_heads: number of attention heads.
-        d_ff: inner size of the feed-forward network.
-        dropout: probability of a zero in each sublayer's output.
-        norm: where the norms stand, ``"post"`` (the paper) or ``"pre"``.
-        activation: of the feed-forward network.
-        rotate: rotary positions for the self-attention.
-
-    Raises:
-        TfmrError: if a size or a name does not fit (see the parts).
+        config: sizes, dropout, norm and activation.
+        rotary: rotary positions for the self-attention.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        d_ff: int,
-        *,
-        dropout: float = 0.1,
-        norm: Norm = "post",
-        activation: Activation = "relu",
-        rotate: Rotation | None = None,
-    ) -> None:
+    def __init__(self, config: BlockConfig, *, rotary: Rotary | None = None) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(d_model, n_heads, rotate=rotate)
-        self.cross_attention = MultiHeadAttention(d_model, n_heads)
-        self.feed_forward = FeedForward(d_model, d_ff, activation)
-        self.residuals = nn.ModuleList(Residual(d_model, dropout, norm) for _ in range(3))
+        self.self_attention = MultiHeadAttention(config.d_model, config.n_heads, rotary=rotary)
+        self.cross_attention = MultiHeadAttention(config.d_model, config.n_heads)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation)
+        self.residuals = nn.ModuleList(
+            Residual(config.d_model, config.dropout, config.norm) for _ in range(3)
+        )
 
     def forward(
         self,
@@ -66,59 +52,46 @@ class DecoderBlock(nn.Module):
         memory: Float[Tensor, "batch source d_model"],
         *,
         mask: Bool[Tensor, "..."] | None = None,
+        is_causal: bool = False,
         memory_mask: Bool[Tensor, "..."] | None = None,
         cache: BlockCache | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
-        """Read the target so far, then the source; ``mask`` hides the future, ``memory_mask`` the
-        padding.
+        """Apply the three sublayers.
 
-        Queries of the cross-attention come from the decoder, keys and values from the encoder's
-        memory.
+        Args:
+            x: the target positions, or with a ``cache`` the positions after the cached ones.
+            memory: the encoder output, which the cross-attention projects to keys and values.
+            mask: for the self-attention, ``True`` where a position may attend.
+            is_causal: hide later positions from the self-attention without building a mask.
+            memory_mask: for the cross-attention, hides the padding of the source.
+            cache: the keys and values of earlier steps.
         """
-        said = cache.target if cache is not None else None
-        heard = cache.source if cache is not None else None
-        look_back, look_across, feed = self.residuals
-        x = look_back(x, lambda y: self.self_attention(y, mask=mask, cache=said))
-        x = look_across(x, lambda y: self.cross_attention(y, memory, mask=memory_mask, cache=heard))
-        x = feed(x, self.feed_forward)
+        self_cache = None if cache is None else cache.self_attention
+        cross_cache = None if cache is None else cache.cross_attention
+        self_residual, cross_residual, feed_forward_residual = self.residuals
+        x = self_residual(
+            x, lambda y: self.self_attention(y, mask=mask, is_causal=is_causal, cache=self_cache)
+        )
+        x = cross_residual(
+            x, lambda y: self.cross_attention(y, memory, mask=memory_mask, cache=cross_cache)
+        )
+        x = feed_forward_residual(x, self.feed_forward)
         return x
 
 
 class Decoder(nn.Module):
-    """A stack of ``n_layers`` decoder blocks, six in the paper, and a final norm if the blocks are
-    pre-norm.
+    """A stack of decoder blocks, with a final layer norm if the blocks are pre-norm.
 
     Args:
-        n_layers: number of blocks.
-        d_model, n_heads, d_ff, dropout, norm, activation, rotate: see :class:`DecoderBlock`.
+        config: of every block.
+        n_layers: number of blocks, six in the paper.
+        rotary: rotary positions for the self-attention of every block.
     """
 
-    def __init__(
-        self,
-        n_layers: int,
-        d_model: int,
-        n_heads: int,
-        d_ff: int,
-        *,
-        dropout: float = 0.1,
-        norm: Norm = "post",
-        activation: Activation = "relu",
-        rotate: Rotation | None = None,
-    ) -> None:
+    def __init__(self, config: BlockConfig, n_layers: int, *, rotary: Rotary | None = None) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(
-            DecoderBlock(
-                d_model,
-                n_heads,
-                d_ff,
-                dropout=dropout,
-                norm=norm,
-                activation=activation,
-                rotate=rotate,
-            )
-            for _ in range(n_layers)
-        )
-        self.norm = final_norm(d_model, norm)
+        self.blocks = nn.ModuleList(DecoderBlock(config, rotary=rotary) for _ in range(n_layers))
+        self.norm = final_norm(config.d_model, config.norm)
 
     def forward(
         self,
@@ -126,18 +99,26 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "batch source d_model"],
         *,
         mask: Bool[Tensor, "..."] | None = None,
+        is_causal: bool = False,
         memory_mask: Bool[Tensor, "..."] | None = None,
         caches: list[BlockCache] | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
-        """From embeddings with positions to the vectors that predict the next word."""
+        """From embeddings with positions to the vectors that predict the next token.
+
+        The arguments are those of :meth:`DecoderBlock.forward`; ``caches`` has one per block.
+        """
         for index, block in enumerate(self.blocks):
-            cache = caches[index] if caches is not None else None
-            x = block(x, memory, mask=mask, memory_mask=memory_mask, cache=cache)
+            x = block(
+                x,
+                memory,
+                mask=mask,
+                is_causal=is_causal,
+                memory_mask=memory_mask,
+                cache=None if caches is None else caches[index],
+            )
         out: Tensor = self.norm(x)
         return out
 
     def new_caches(self, target: int, source: int) -> list[BlockCache]:
-        """Empty caches for at most ``target`` words to say about ``source`` words heard, one per
-        block.
-        """
+        """Empty caches, one per block, for at most ``target`` and ``source`` positions."""
         return [BlockCache(KVCache(target), KVCache(source)) for _ in self.blocks]

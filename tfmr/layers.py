@@ -1,69 +1,68 @@
-"""What surrounds attention in every block: normalise, feed forward, drop out, add to the stream."""
+"""The other parts of a block: layer norm, feed-forward network, dropout, residual connection."""
 
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from tfmr.config import Activation, Norm, check_dropout
 from tfmr.errors import require
-
-Activation = Literal["relu", "gelu"]
-Norm = Literal["post", "pre"]
 
 
 def layer_norm(
     x: Float[Tensor, "*batch d_model"],
-    gain: Float[Tensor, "d_model"],
+    weight: Float[Tensor, "d_model"],
     bias: Float[Tensor, "d_model"],
     eps: float = 1e-5,
 ) -> Float[Tensor, "*batch d_model"]:
-    r"""Give every vector mean 0 and variance 1 over its own numbers, then rescale each dimension.
+    r"""Normalise every vector to mean 0 and variance 1, then rescale each dimension.
 
-    .. math:: \mathrm{LayerNorm}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b
+    .. math:: \mathrm{LayerNorm}(x) = w \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b
 
-    The variance is the biased one, divided by ``d_model``. Ba et al. (2016), section 3.1, equation
-    4: the version to read. :class:`LayerNorm` computes the same with PyTorch's kernel.
+    Mean and variance are taken over the ``d_model`` numbers of each vector; the variance is the
+    biased one. Ba et al. (2016), section 3.1, equation 4: the readable version. :class:`LayerNorm`
+    computes the same with PyTorch's kernel.
     """
     mean = x.mean(dim=-1, keepdim=True)
     variance = (x - mean).square().mean(dim=-1, keepdim=True)
-    return gain * (x - mean) / (variance + eps).sqrt() + bias
+    return weight * (x - mean) / (variance + eps).sqrt() + bias
 
 
 class LayerNorm(nn.Module):
-    """:func:`layer_norm` with a learned gain (from 1) and bias (from 0).
+    """:func:`layer_norm` with a learned weight (initially 1) and bias (initially 0).
 
     Ba et al. (2016), section 3.1.
 
     Args:
         d_model: size of the vectors.
-        eps: keeps the division safe for a constant vector.
+        eps: added to the variance, so that a constant vector does not divide by zero.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:
         super().__init__()
-        self.gain = nn.Parameter(torch.ones(d_model))
+        self.weight = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model))
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """Normalise each vector of ``x`` on its own."""
-        return F.layer_norm(x, self.gain.shape, self.gain, self.bias, self.eps)
+        """Normalise each vector of ``x`` separately."""
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 
 class FeedForward(nn.Module):
-    r"""Two linear maps with a nonlinearity between, applied to every position on its own.
+    r"""Two linear layers with a nonlinearity between, applied to every position separately.
 
     .. math:: \mathrm{FFN}(x) = \max(0, xW_1 + b_1) W_2 + b_2
 
-    Vaswani et al. (2017), section 3.3, equation 2; with GELU (Hendrycks and Gimpel, 2016) in place
-    of ReLU if asked.
+    Vaswani et al. (2017), section 3.3, equation 2; optionally with GELU (Hendrycks and Gimpel,
+    2016) instead of ReLU.
 
     Args:
-        d_model: size of the vectors that go in and come out.
-        d_ff: size between the two maps; four times ``d_model`` in the paper.
+        d_model: size of input and output vectors.
+        d_ff: inner size; four times ``d_model`` in the paper.
         activation: ``"relu"`` or ``"gelu"``.
 
     Raises:
@@ -81,22 +80,21 @@ class FeedForward(nn.Module):
         self.activation: Callable[[Tensor], Tensor] = F.relu if activation == "relu" else F.gelu
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """Map every position with the same weights."""
+        """Apply the network to every position."""
         out: Tensor = self.contract(self.activation(self.expand(x)))
         return out
 
 
 class Dropout(nn.Module):
-    """Zero each number with probability ``p`` in training and scale up the rest.
+    """Zero each number with probability ``p`` during training and scale up the rest.
 
-    Srivastava et al. (2014). On a GPU this is :func:`torch.nn.functional.dropout`. On a CPU that
-    function draws its numbers one after the other and may take a quarter of a training step; here
-    one call fills 64-bit words with random bits, and each number reads one byte of them. ``p`` is
-    therefore rounded to the next 1/256, in the scale as well as in the mask, so the expectation
-    stays exact.
+    Srivastava et al. (2014). On a GPU this is :func:`torch.nn.functional.dropout`. On a CPU, that
+    function draws its random numbers one by one, which may take a quarter of a training step; here
+    one call fills 64-bit words with random bits, and each number uses 16 of them. ``p`` is rounded
+    to a multiple of 1/65536, in the scale as well, so that the expected value is exact.
 
     Args:
-        p: the probability of a zero.
+        p: probability of a zero.
 
     Raises:
         TfmrError: if ``p`` is not in [0, 1).
@@ -104,33 +102,34 @@ class Dropout(nn.Module):
 
     def __init__(self, p: float) -> None:
         super().__init__()
-        require(0 <= p < 1, f"a dropout probability lies in [0, 1): got {p}")
+        check_dropout(p)
         self.p = p
 
     def forward(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
-        """Drop, if the module is in training mode."""
+        """Apply dropout in training mode; return ``x`` itself in evaluation mode."""
         if not self.training or self.p == 0:
             return x
         if x.device.type != "cpu":
             return F.dropout(x, self.p)
-        threshold = min(max(round(self.p * 256), 1), 255)
-        words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
-        keep = words.view(torch.uint8)[: x.numel()].view(x.shape) >= threshold
-        return x * keep * (256 / (256 - threshold))
+        zeros = min(max(round(self.p * 2**16), 1), 2**16 - 1)
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+        keep = words.view(torch.int16)[: x.numel()].view(x.shape) >= zeros - 2**15
+        return x * keep * (2**16 / (2**16 - zeros))
 
 
 class Residual(nn.Module):
-    r"""Add what a sublayer found to the stream of vectors that runs through the stack.
+    r"""A residual connection around a sublayer, with dropout and layer norm.
 
     .. math:: \text{post: } \mathrm{LayerNorm}(x + \mathrm{Dropout}(f(x))), \qquad
               \text{pre: } x + \mathrm{Dropout}(f(\mathrm{LayerNorm}(x)))
 
-    Post-norm is the paper's (Vaswani et al., 2017, section 3.1 and 5.4). Pre-norm leaves the stream
-    itself untouched, so the stack needs one more norm at its end (Xiong et al., 2020, section 3).
+    Post-norm is the paper's (Vaswani et al., 2017, sections 3.1 and 5.4). Pre-norm does not
+    normalise the residual stream itself, so the stack needs one more layer norm at its end (Xiong
+    et al., 2020, section 3).
 
     Args:
         d_model: size of the vectors.
-        dropout: probability of a zero in the sublayer's output.
+        dropout: dropout probability for the output of the sublayer.
         norm: ``"post"`` or ``"pre"``.
 
     Raises:
@@ -144,15 +143,15 @@ class Residual(nn.Module):
         )
         self.norm = LayerNorm(d_model)
         self.dropout = Dropout(dropout)
-        self.pre = norm == "pre"
+        self.pre_norm = norm == "pre"
 
     def forward(
         self,
         x: Float[Tensor, "batch length d_model"],
         sublayer: Callable[[Tensor], Tensor],
     ) -> Float[Tensor, "batch length d_model"]:
-        """Run ``sublayer`` beside the identity path."""
-        if self.pre:
+        """Apply ``sublayer`` and add its output to ``x``."""
+        if self.pre_norm:
             added: Tensor = x + self.dropout(sublayer(self.norm(x)))
             return added
         normed: Tensor = self.norm(x + self.dropout(sublayer(x)))
@@ -160,5 +159,5 @@ class Residual(nn.Module):
 
 
 def final_norm(d_model: int, norm: Norm) -> nn.Module:
-    """What a stack ends with: a norm if pre-norm, whose stream none has touched; else nothing."""
+    """The last module of a stack: a layer norm after pre-norm blocks, otherwise the identity."""
     return LayerNorm(d_model) if norm == "pre" else nn.Identity()

@@ -1,10 +1,10 @@
-r"""Restricted self-attention: each position reads only its neighbours.
+r"""Local (windowed) self-attention: each position attends only to nearby positions.
 
-Full self-attention compares every position with every other, :math:`n^2` pairs. Within a distance
-of :math:`r` there are at most :math:`n\,(2r + 1)`, and the cost grows in proportion to the text.
-The price is the path between two words: one layer there, :math:`n / r` layers here. Vaswani et al.
-(2017), section 4 and the last row of table 1, where :math:`r` is the size of the neighbourhood;
-here it is the distance, so that a neighbourhood has :math:`2r + 1` positions.
+Full self-attention computes :math:`n^2` scores for a text of :math:`n` positions. Within a distance
+of :math:`r` there are at most :math:`n\,(2r + 1)`, so the cost is linear in the length of the text.
+In return, the maximum path length between two positions grows from one layer to :math:`n / r`
+layers. Vaswani et al. (2017), section 4 and the last row of table 1. There :math:`r` is the size of
+the window; here it is the distance, so that a window has :math:`2r + 1` positions.
 """
 
 import torch
@@ -16,19 +16,19 @@ from torch import Tensor
 from tfmr.attention import fused_attention, scaled_dot_product_attention
 from tfmr.errors import TfmrError, require
 
-BLOCK = 64
-"""Queries that are worked on together, at least: smaller products leave a processor idle."""
+MIN_CHUNK = 64
+"""Minimum number of queries per chunk: smaller matrix products use a processor badly."""
 
 
 def local_attention_mask(
     length: int, radius: int, *, causal: bool = False, device: torch.device | None = None
 ) -> Bool[Tensor, "query key"]:
-    """Let each position read those at most ``radius`` away: ``(query, key)``, ``True`` = may read.
+    """Let each position attend to positions at most ``radius`` away: ``(query, key)``.
 
-    With ``causal``, it reads itself and the ``radius`` positions before it only.
+    With ``causal``, it attends only to itself and the ``radius`` positions before it.
 
     Raises:
-        TfmrError: if there is no position, or the radius is negative.
+        TfmrError: if ``length`` is not positive or ``radius`` is negative.
 
     >>> local_attention_mask(4, 1).int().tolist()
     [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
@@ -37,8 +37,8 @@ def local_attention_mask(
     """
     _check_radius(length, radius)
     pos = torch.arange(length, device=device)
-    ahead = pos - pos[:, None]
-    return (-radius <= ahead) & (ahead <= (0 if causal else radius))
+    offset = pos - pos[:, None]
+    return (-radius <= offset) & (offset <= (0 if causal else radius))
 
 
 def local_attention_naive(
@@ -50,23 +50,23 @@ def local_attention_naive(
     causal: bool = False,
     padding: Bool[Tensor, "batch 1 1 length"] | None = None,
 ) -> Float[Tensor, "batch heads length d_v"]:
-    """Attention under a :func:`local_attention_mask`: the version to read, which saves nothing.
+    """Attention under a :func:`local_attention_mask`: the readable version.
 
-    It computes all :math:`n^2` scores and then hides most of them. :func:`local_attention` gives
-    the same outputs and never computes what it would hide.
+    It computes all :math:`n^2` scores and masks most of them. :func:`local_attention` computes the
+    same outputs without the masked scores.
 
     Args:
         q: queries ``(batch, heads, length, d_k)``.
         k: keys, one per query.
         v: values ``(batch, heads, length, d_v)``, one per key.
-        radius: how far a position reads.
-        causal: whether it reads only itself and what came before.
-        padding: as from :func:`~tfmr.attention.padding_mask`. Around a padded position everything
-            may be padding, and its softmax would be 0/0; so each position reads itself at least.
-            Only the outputs of padding, which nobody uses, depend on that.
+        radius: maximum distance between query and key.
+        causal: whether a position attends only to itself and earlier positions.
+        padding: as from :func:`~tfmr.attention.padding_mask`. The whole window of a padded position
+            may be padding, so that its softmax would be 0/0; therefore every position attends at
+            least to itself. This changes only the outputs at padding, which are not used.
 
     Raises:
-        TfmrError: if the shapes do not fit each other, or the radius is negative.
+        TfmrError: if the shapes do not match, or the radius is negative.
     """
     _check(q, k, v, radius, padding)
     length = q.shape[2]
@@ -86,69 +86,68 @@ def local_attention(
     causal: bool = False,
     padding: Bool[Tensor, "batch 1 1 length"] | None = None,
 ) -> Float[Tensor, "batch heads length d_v"]:
-    """The outputs of :func:`local_attention_naive`, in time and memory that grow as :math:`n r`.
+    """The outputs of :func:`local_attention_naive` in time and memory of order :math:`n r`.
 
-    The queries are cut into blocks. The keys that a block can read are its own and ``radius`` more
-    on either side (with ``causal``, before it only), and all blocks attend at once, as if they were
-    sentences of a batch. The band of keys that a query may read is the same in every block.
+    The queries are split into chunks. The keys of a chunk are its own positions and ``radius`` more
+    on each side (with ``causal``, only before it), and all chunks are computed at once, as rows of
+    a batch. The band of keys that a query may attend to is the same in every chunk.
 
-    Args and errors are those of :func:`local_attention_naive`.
+    Arguments and errors are those of :func:`local_attention_naive`.
     """
     _check(q, k, v, radius, padding)
     batch, length = q.shape[0], q.shape[2]
-    block = min(max(radius, BLOCK), length)
-    blocks = -(-length // block)
-    filling = blocks * block - length
+    chunk = min(max(radius, MIN_CHUNK), length)
+    chunks = -(-length // chunk)
+    filler = chunks * chunk - length
     before, after = radius, 0 if causal else radius
-    size = before + block + after
+    size = before + chunk + after
 
-    queries = F.pad(q, (0, 0, 0, filling)).unfold(2, block, block)
-    keys, values = (
-        F.pad(x, (0, 0, before, filling + after)).unfold(2, size, block) for x in (k, v)
-    )
+    queries = F.pad(q, (0, 0, 0, filler)).unfold(2, chunk, chunk)
+    keys, values = (F.pad(x, (0, 0, before, filler + after)).unfold(2, size, chunk) for x in (k, v))
     if padding is None:
         padding = torch.ones(1, 1, 1, length, dtype=torch.bool, device=q.device)
-    real = F.pad(padding, (before, filling + after)).unfold(3, size, block)
+    real = F.pad(padding, (before, filler + after)).unfold(3, size, chunk)
 
-    # The keys of a block begin `before` positions earlier than its queries.
-    query = torch.arange(block, device=q.device)[:, None] + before
-    ahead = torch.arange(size, device=q.device) - query
-    band = (-before <= ahead) & (ahead <= after)
-    real = rearrange(real, "rows 1 1 blocks key -> rows blocks 1 1 key")
-    mask = band & (real | (ahead == 0))
+    # The keys of a chunk begin `before` positions earlier than its queries.
+    query = torch.arange(chunk, device=q.device)[:, None] + before
+    offset = torch.arange(size, device=q.device) - query
+    band = (-before <= offset) & (offset <= after)
+    real = rearrange(real, "rows 1 1 chunks key -> rows chunks 1 1 key")
+    mask = band & (real | (offset == 0))
     mask = mask.expand(batch, -1, -1, -1, -1).flatten(0, 1)
 
     queries, keys, values = (
-        rearrange(x, "batch heads blocks d length -> (batch blocks) heads length d")
+        rearrange(x, "batch heads chunks d length -> (batch chunks) heads length d")
         for x in (queries, keys, values)
     )
     out = fused_attention(queries, keys, values, mask)
     joined = rearrange(
-        out, "(batch blocks) heads query d_v -> batch heads (blocks query) d_v", batch=batch
+        out, "(batch chunks) heads query d_v -> batch heads (chunks query) d_v", batch=batch
     )
     return joined[:, :, :length]
 
 
 def _check_radius(length: int, radius: int) -> None:
-    require(length > 0, f"a window needs at least one position: got {length}")
+    require(length > 0, f"length must be at least 1: got {length}")
     require(
         radius >= 0,
-        f"a position reads those at most radius away, itself at 0: got radius={radius}",
+        f"radius must be at least 0, where a position attends only to itself: got radius={radius}",
     )
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, radius: int, padding: Tensor | None) -> None:
-    """Say what does not fit, before a block of it does not."""
+    """Raise :class:`TfmrError` if the arguments do not fit together."""
     require(
         q.dim() == 4 and q.shape[:3] == k.shape[:3] == v.shape[:3],
-        "positions read their neighbours in the same text, so queries, keys and values are "
-        f"(batch, heads, length, d) with one length: got q {tuple(q.shape)}, k {tuple(k.shape)}, "
+        "local self-attention needs queries, keys and values (batch, heads, length, d) of one "
+        f"length: got q {tuple(q.shape)}, k {tuple(k.shape)}, "
         f"v {tuple(v.shape)}",
     )
     _check_radius(q.shape[2], radius)
-    wanted = (q.shape[0], 1, 1, q.shape[2])
-    if padding is not None and (padding.dtype != torch.bool or padding.shape != wanted):
+    expected = (q.shape[0], 1, 1, q.shape[2])
+    if padding is not None and (padding.dtype != torch.bool or padding.shape != expected):
         raise TfmrError(
-            f"padding must be boolean and {wanted} = (batch, 1, 1, length), as padding_mask makes "
-            f"it: got {padding.dtype} {tuple(padding.shape)}; for a causal window say causal=True"
+            f"padding must be boolean and {expected} = (batch, 1, 1, length), as padding_mask "
+            f"returns it: got {padding.dtype} {tuple(padding.shape)}; for a causal window use "
+            "causal=True"
         )

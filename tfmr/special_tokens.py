@@ -1,13 +1,13 @@
-"""The four token ids that mean something before any word does, the same in every vocabulary."""
+"""The four special token ids, the same in every vocabulary."""
 
 PAD = 0
-"""Fills the short sentences of a batch. Never read by attention, never scored by the loss."""
+"""Pads the short sentences of a batch. Masked in attention and ignored by the loss."""
 BOS = 1
-"""Begin of sentence: what the decoder is given before it has said anything."""
+"""Beginning of sentence: the first input of the decoder."""
 EOS = 2
-"""End of sentence: what the decoder says when it is done."""
+"""End of sentence: the last token that the decoder generates."""
 UNK = 3
-"""A word that the vocabulary does not hold."""
+"""A word that is not in the vocabulary."""
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
-"""Their spellings, in the order of their ids."""
+"""The strings of the special tokens, in the order of their ids."""

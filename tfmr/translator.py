@@ -1,90 +1,132 @@
-"""What training and decoding ask of a model, whatever is inside it: a Transformer or an RNN."""
+"""The interface of translation models, shared by the Transformer and the recurrent models."""
 
-import dataclasses
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, runtime_checkable
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from tfmr.errors import TfmrError, require
+from tfmr.errors import TfmrError
 
 
 @runtime_checkable
 class TranslatorConfig(Protocol):
-    """The sizes that every translating model has."""
+    """The hyperparameters that every translation model has."""
 
     @property
     def source_vocab(self) -> int:
-        """Number of source tokens, special ones included."""
+        """Number of source tokens, special tokens included."""
 
     @property
     def target_vocab(self) -> int:
-        """Number of target tokens, special ones included."""
+        """Number of target tokens, special tokens included."""
 
     @property
     def max_length(self) -> int:
-        """The longest sentence, source or target, in tokens."""
+        """Maximum number of tokens of a sentence, source or target."""
 
 
 @runtime_checkable
 class DecoderState(Protocol):
-    """What a model keeps between two tokens of a batch of translations.
+    """The state of incremental decoding between two steps.
 
-    It has a row for each hypothesis: ``beam`` rows for the first sentence, then as many for the
-    second, and so on. Without a beam that is one row per sentence.
+    It has one row per hypothesis: ``beam`` rows for the first sentence, then ``beam`` rows for the
+    second, and so on. Without a beam there is one row per sentence.
     """
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> None:
-        """Go on with these sentences only, in this order, all their hypotheses with them."""
+    def select(self, sentences: Int[Tensor, "selected"]) -> None:
+        """Continue with these sentences only, in this order, with all their hypotheses."""
 
     def reorder(self, parents: Int[Tensor, "sentences beam"]) -> None:
-        """Let hypothesis ``j`` of sentence ``i`` continue what its hypothesis ``parents[i, j]``
-        has said; ``parents`` counts from 0 to ``beam - 1`` within the sentence.
+        """Continue hypothesis ``j`` of sentence ``i`` from its hypothesis ``parents[i, j]``.
+
+        ``parents`` counts from 0 to ``beam - 1`` within the sentence.
         """
 
 
-class Translator(nn.Module):
-    """A model that scores each next token of a translation.
+@runtime_checkable
+class IncrementalTranslator(Protocol):
+    """A model that decodes one token per step: what greedy decoding and beam search need.
 
-    A subclass has ``config``, the ``output`` projection from its last vectors to scores, and the
+    :class:`Translator` implements it, and so does the result of :func:`tfmr.fast.prepare`.
+    """
+
+    training: bool
+    """Whether the model is in training mode; searches need evaluation mode."""
+
+    @property
+    def config(self) -> TranslatorConfig:
+        """The hyperparameters."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes, and where ids must be."""
+
+    def start(
+        self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
+    ) -> DecoderState:
+        """See :meth:`Translator.start`."""
+
+    def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
+        """See :meth:`Translator.step`."""
+
+    def alignment(
+        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target source"]:
+        """See :meth:`Translator.alignment`."""
+
+    def count_parameters(self) -> int:
+        """The number of trained parameters; a tied matrix counts once."""
+
+
+class Translator(nn.Module):
+    """A model that predicts each next token of a translation.
+
+    A subclass has ``config``, the ``output`` projection from its hidden vectors to logits, and the
     methods that raise :class:`NotImplementedError` here.
     """
 
     config: TranslatorConfig
     output: nn.Linear
 
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return self.output.weight.device
+
     def hidden(
         self,
         source: Int[Tensor, "batch source"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """The vector at each target position that :meth:`scores` turns into next-token scores.
+        """The hidden vector at each target position, which :meth:`scores` maps to logits.
 
         Args:
-            source: ids of the sentence to translate, padded with ``PAD``.
-            target: ids of its translation, shifted right: ``BOS`` first, the last token left out.
+            source: ids of the source sentence, padded with ``PAD``.
+            target: ids of its translation, shifted right: ``BOS`` first, the last token omitted.
 
         Raises:
-            TfmrError: if the batches differ, an id is outside its vocabulary, a sentence is empty
-                or too long.
+            TfmrError: if the batch sizes differ, an id is outside its vocabulary, or a sentence is
+                empty or too long.
         """
         raise NotImplementedError
 
     def start(
-        self, source: Int[Tensor, "batch source"], longest: int, beam: int = 1
+        self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
     ) -> DecoderState:
-        """Read the source; be ready to say at most ``longest`` tokens of each hypothesis.
+        """Encode the source for incremental decoding of up to ``max_new_tokens`` tokens.
 
         Raises:
-            TfmrError: if an id is outside the vocabulary, or a sentence is empty or too long.
+            TfmrError: if an argument has the wrong shape or is out of range, an id is outside the
+                vocabulary, or a sentence is empty or too long.
         """
         raise NotImplementedError
 
     def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
-        """Say ``tokens``, one per row of the ``state``; the scores of what may come next.
+        """Append one token to each row of ``state``; return the logits of the next token.
 
-        They are the caller's, who may write into them, and may be of half precision.
+        The caller owns the logits and may change them in place. They may be in half precision.
         """
         raise NotImplementedError
 
@@ -93,10 +135,10 @@ class Translator(nn.Module):
         source: Int[Tensor, "batch source"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target source"]:
-        """How much of each source token is read to predict the token after each of ``target``.
+        """The attention weight of each source token in the prediction after each target token.
 
         Raises:
-            TfmrError: as :meth:`hidden`, or if the model does not look back at the source.
+            TfmrError: as :meth:`hidden`, or if the model has no cross-attention.
         """
         raise NotImplementedError
 
@@ -105,7 +147,7 @@ class Translator(nn.Module):
         source: Int[Tensor, "batch source"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target vocab"]:
-        """Scores (logits) for the token after each position of ``target`` (teacher forcing).
+        """Logits of the token after each position of ``target`` (teacher forcing).
 
         Raises:
             TfmrError: as :meth:`hidden`.
@@ -113,83 +155,82 @@ class Translator(nn.Module):
         return self.scores(self.hidden(source, target))
 
     def scores(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """One score (logit) per target token; their softmax is the model's prediction."""
+        """One logit per target token; their softmax is the predicted distribution."""
         logits: Tensor = self.output(x)
         return logits
 
     def count_parameters(self) -> int:
-        """The number of trained numbers, a tied matrix counted once."""
+        """The number of trained parameters; a tied matrix counts once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 
+def check_batch(ids: Int[Tensor, "..."], side: str) -> None:
+    """Raise :class:`TfmrError` unless ``ids`` are integers ``(batch, length)``, not empty.
+
+    ``side``, ``"source"`` or ``"target"``, names them in the message.
+    """
+    if not isinstance(ids, Tensor):
+        raise TfmrError(
+            f"{side} ids must be a tensor (batch, length): got {type(ids).__name__}; use "
+            "tfmr.data.batches.pad for lists of ids"
+        )
+    if ids.dim() != 2 or ids.numel() == 0:
+        raise TfmrError(
+            f"{side} ids must be (batch, length) with at least one sentence and one token: got "
+            f"{tuple(ids.shape)}; for a single sentence use ids.unsqueeze(0)"
+        )
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise TfmrError(f"{side} ids must be integers: got {ids.dtype}; use ids.long()")
+
+
 def check_pairs(source: Int[Tensor, "..."], target: Int[Tensor, "..."]) -> None:
-    """Raise :class:`TfmrError` unless both are batches, with a target for each source."""
-    for side, ids in (("source", source), ("target", target)):
-        check_batch(ids, side)
+    """Raise :class:`TfmrError` unless both are batches of the same size."""
+    check_batch(source, "source")
+    check_batch(target, "target")
     if len(source) != len(target):
         raise TfmrError(
-            f"a batch pairs each source with its target: got {len(source)} sources "
+            f"every source sentence needs one target sentence: got {len(source)} sources "
             f"{tuple(source.shape)} and {len(target)} targets {tuple(target.shape)}"
         )
 
 
-def check_batch(ids: Int[Tensor, "..."], side: str) -> None:
-    """Raise :class:`TfmrError` unless ``ids`` are ``(batch, length)``; ``side`` names them."""
-    require(
-        ids.dim() == 2,
-        f"a batch of {side} ids is (batch, length): got {tuple(ids.shape)}; a single sentence "
-        "becomes one by ids.unsqueeze(0)",
-    )
+def check_start(
+    config: TranslatorConfig, source: Int[Tensor, "..."], max_new_tokens: int, beam: int
+) -> None:
+    """Raise :class:`TfmrError` unless these are valid arguments of :meth:`Translator.start`."""
+    check_batch(source, "source")
+    check_length(source.shape[1], config.max_length, "source")
+    if not 1 <= max_new_tokens <= config.max_length:
+        raise TfmrError(
+            f"max_new_tokens must lie between 1 and max_length={config.max_length}: got "
+            f"{max_new_tokens}"
+        )
+    if beam < 1:
+        raise TfmrError(f"beam must be at least 1: got {beam}; 1 is greedy decoding")
+
+
+def check_length(length: int, max_length: int, side: str) -> None:
+    """Raise :class:`TfmrError` if a sentence has more positions than the model."""
+    if length > max_length:
+        raise TfmrError(
+            f"the model accepts at most max_length={max_length} {side} tokens: got {length}; "
+            "shorten the sentence or train with a larger max_length"
+        )
 
 
 def embed(
-    embedding: nn.Embedding, ids: Int[Tensor, "batch length"], side: str, end: int, longest: int
+    embedding: nn.Embedding, ids: Int[Tensor, "batch length"], side: str
 ) -> Float[Tensor, "batch length d_model"]:
-    """The vectors of ``ids``, or an error that says why there are none.
-
-    Args:
-        embedding: one row per token.
-        ids: the tokens.
-        side: ``"source"`` or ``"target"``, for the message.
-        end: the position after the last of them.
-        longest: the most positions that the model has.
+    """The embedding of each id.
 
     Raises:
-        TfmrError: if ``end`` is greater than ``longest`` or an id has no row. (A GPU finds the
-            latter itself, and says so in its own words: to ask first would mean to wait for it.)
+        TfmrError: if an id has no row. (On a GPU PyTorch reports that itself, because the check
+            would have to wait for the device.)
     """
-    require(
-        end <= longest,
-        f"the model reads at most max_length={longest} {side} tokens: got {end}; shorten the "
-        "sentence or train with a larger max_length",
-    )
     try:
         return F.embedding(ids, embedding.weight)
     except IndexError as error:
         raise TfmrError(
-            f"{side} ids must lie in 0..{embedding.num_embeddings - 1}: got {int(ids.min())}.."
-            f"{int(ids.max())}; was the text encoded with another vocabulary?"
+            f"{side} ids must lie between 0 and {embedding.num_embeddings - 1}: got "
+            f"{int(ids.min())} to {int(ids.max())}; was the text encoded with another vocabulary?"
         ) from error
-
-
-C = TypeVar("C")
-
-
-def config_from_dict(cls: type[C], values: dict[str, Any]) -> C:
-    """The inverse of :func:`dataclasses.asdict` for the configuration ``cls`` of a model.
-
-    Raises:
-        TfmrError: if a name is unknown or a needed one is missing, or a value is out of range.
-    """
-    known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    unknown = sorted(set(values) - known)
-    missing = sorted({"source_vocab", "target_vocab"} - set(values))
-    require(
-        not unknown and not missing,
-        f"a model's configuration has the names {', '.join(sorted(known))}: got unknown "
-        f"{unknown}, missing {missing}; was it written by another version of tfmr?",
-    )
-    try:
-        return cls(**values)
-    except TypeError as error:
-        raise TfmrError(f"a model's configuration has a value of a wrong type: {error}") from error
