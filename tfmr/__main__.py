@@ -4,8 +4,8 @@ import os
 import sys
 
 # Read when torch is imported. By default, OpenMP threads that wait occupy their core and lose most
-# of their time when another program needs it, as on most laptops. With this limit they sleep after a
-# short wait, which costs nothing when the machine is otherwise idle.
+# of their time when another program needs it, as on most laptops. With this limit they sleep after
+# a short wait, which costs nothing when the machine is otherwise idle.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 import tyro
