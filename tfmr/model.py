@@ -226,16 +226,16 @@ class Transformer(Translator):
 
     @torch.no_grad()
     def start(
-        self, source: Int[Tensor, "batch source"], longest: int, beam: int = 1
+        self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
     ) -> DecoderState:
-        """Read the source; be ready to say at most ``longest`` tokens of each hypothesis.
+        """Read the source; be ready to say at most ``max_new_tokens`` tokens of each hypothesis.
 
         Raises:
             TfmrError: if an id is outside the vocabulary, or a sentence is empty or too long.
         """
         with reading(self.decoder, self.output):
             memory, mask = in_groups(self.encode, source)
-            return StepState(self.decoder, self.output, memory, mask, longest, beam)
+            return StepState(self.decoder, self.output, memory, mask, max_new_tokens, beam)
 
     @torch.no_grad()
     def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:

@@ -74,7 +74,7 @@ class StepState:
         not descend from. One hypothesis descends from all that was said, so it needs none."""
         self._siblings = additive(torch.eye(beam, dtype=torch.bool), memory.dtype).to(memory.device)
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> None:
+    def select(self, sentences: Int[Tensor, "kept"]) -> None:
         """Go on with these sentences only, in this order, all their hypotheses with them."""
         for block in self.blocks:
             block.said.keep(sentences)

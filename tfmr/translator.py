@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -35,13 +36,45 @@ class DecoderState(Protocol):
     second, and so on. Without a beam that is one row per sentence.
     """
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> None:
+    def select(self, sentences: Int[Tensor, "kept"]) -> None:
         """Go on with these sentences only, in this order, all their hypotheses with them."""
 
     def reorder(self, parents: Int[Tensor, "sentences beam"]) -> None:
         """Let hypothesis ``j`` of sentence ``i`` continue what its hypothesis ``parents[i, j]``
         has said; ``parents`` counts from 0 to ``beam - 1`` within the sentence.
         """
+
+
+@runtime_checkable
+class IncrementalTranslator(Protocol):
+    """What every search takes: a model that scores one next token per hypothesis and step."""
+
+    @property
+    def config(self) -> TranslatorConfig:
+        """Vocabulary sizes and maximum length."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+
+    @property
+    def training(self) -> bool:
+        """Whether the model is in training mode."""
+
+    def start(
+        self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
+    ) -> DecoderState:
+        """Encode the source and return the decoder state before the first token."""
+
+    def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
+        """Append ``tokens`` to the prefixes and return the scores of the next tokens."""
+
+    def alignment(
+        self,
+        source: Int[Tensor, "batch source"],
+        target: Int[Tensor, "batch target"],
+    ) -> Float[Tensor, "batch target source"]:
+        """The attention weight of each source token for each target token."""
 
 
 class Translator(nn.Module):
@@ -53,6 +86,11 @@ class Translator(nn.Module):
 
     config: TranslatorConfig
     output: nn.Linear
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return next(self.parameters()).device
 
     def hidden(
         self,
@@ -72,9 +110,9 @@ class Translator(nn.Module):
         raise NotImplementedError
 
     def start(
-        self, source: Int[Tensor, "batch source"], longest: int, beam: int = 1
+        self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
     ) -> DecoderState:
-        """Read the source; be ready to say at most ``longest`` tokens of each hypothesis.
+        """Read the source; be ready to say at most ``max_new_tokens`` tokens of each hypothesis.
 
         Raises:
             TfmrError: if an id is outside the vocabulary, or a sentence is empty or too long.
