@@ -274,7 +274,7 @@ def test_a_wrong_vocabulary(refused, model: Path) -> None:
     other = dataclasses.replace(saved, tokenizer=Tokenizer("words", ["the", "owl"]))
     checkpoint.save(Path("other/model.safetensors"), other)
     line = refused("translate", "--model", "other", "the owl")
-    assert "the tokenizer has 6 tokens and the model" in line
+    assert "the vocabulary has 6 tokens and the model" in line
     assert "use the tokenizer that the model was trained with" in line
 
 

@@ -108,12 +108,8 @@ class Table(Translator):
 
     def step(self, tokens: Tensor, state: "TableState") -> Tensor:
         state.append(tokens)
-        rows = [
-            self.row(source, prefix)
-            for source, prefixes in zip(state.source.tolist(), state.prefixes.tolist(), strict=True)
-            for prefix in prefixes
-        ]
-        return torch.stack(rows)
+        pairs = zip(state.source.tolist(), state.prefixes.tolist(), strict=True)
+        return torch.stack([self.row(s, prefix) for s, beam in pairs for prefix in beam])
 
 
 class TableState:

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from tfmr.decode.generate import check_eval_mode, compact_rows, max_output_lengths
-from tfmr.errors import require
+from tfmr.errors import TfmrError
 from tfmr.fast.topk import stable_topk
 from tfmr.special_tokens import BOS, EOS
 from tfmr.translator import IncrementalTranslator, Translator
@@ -73,20 +73,20 @@ class BeamStep:
 
 def check_beam_options(beam: int, alpha: float, n_best: int) -> None:
     """Raise :class:`tfmr.errors.TfmrError` if an option of a beam search is out of range."""
-    require(
-        beam >= 1,
-        f"beam must be at least 1 hypothesis: got beam={beam}; 1 is greedy decoding, 4 the paper's "
-        "choice",
-    )
-    require(
-        0 <= alpha < torch.inf,
-        f"alpha, the exponent of the length penalty, must be finite and at least 0: got {alpha}; "
-        "0 is no penalty, 0.6 the paper's choice",
-    )
-    require(
-        1 <= n_best <= beam,
-        f"n_best must be between 1 and beam={beam}: got n_best={n_best}; use a wider beam",
-    )
+    if beam < 1:
+        raise TfmrError(
+            f"beam must be at least 1 hypothesis: got beam={beam}; use 1 for greedy decoding, or 4 "
+            "as in the paper"
+        )
+    if not 0 <= alpha < torch.inf:
+        raise TfmrError(
+            "alpha, the exponent of the length penalty, must be finite and at least 0: got "
+            f"{alpha}; use 0 for no penalty, or 0.6 as in the paper"
+        )
+    if not 1 <= n_best <= beam:
+        raise TfmrError(
+            f"n_best must be between 1 and beam={beam}: got n_best={n_best}; use a wider beam"
+        )
 
 
 @torch.inference_mode()
@@ -244,7 +244,7 @@ class _BeamState:
         vocab = log_probs.shape[1]
         log_probs[:, :EOS] = -torch.inf
         candidates = log_probs.view(-1, self.beam, vocab).add_(self.log_probs.unsqueeze(2))
-        # At most one candidate per hypothesis is an EOS, so at least half of these continue.
+        # At most beam of these end in EOS, one per hypothesis, so at least beam of them continue.
         totals, indices = stable_topk(candidates.flatten(1), 2 * self.beam)
         parents, tokens = indices // vocab, indices % vocab
         is_eos = tokens == EOS

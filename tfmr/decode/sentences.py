@@ -156,10 +156,10 @@ def _encode(
     first_number: int,
     on_error: Callable[[int, TfmrError], object] | None,
 ) -> list[list[int]]:
-    """The ids of each sentence; none if it is empty or its error was passed to ``on_error``."""
+    """The ids of each sentence; an empty list if it is empty or was reported to ``on_error``."""
     require(
         tokenizer.vocab_size == model.config.source_vocab,
-        f"the tokenizer has {tokenizer.vocab_size} tokens and the model "
+        f"the vocabulary has {tokenizer.vocab_size} tokens and the model "
         f"{model.config.source_vocab}: use the tokenizer that the model was trained with",
     )
     encoded = tokenizer.encode_batch(list(sentences))
