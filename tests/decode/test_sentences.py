@@ -154,8 +154,8 @@ def test_tokenizer_of_another_model() -> None:
 def test_invalid_options() -> None:
     with pytest.raises(TfmrError, match="exclude each other: got beam=4 and sampling"):
         translate(transformer(), TOKENIZER, TEXTS, beam=4, sampling=Sampling())
-    with pytest.raises(TfmrError, match="at least 1 hypothesis"):
-        translate(transformer(), TOKENIZER, TEXTS, beam=0)
+    with pytest.raises(TfmrError, match="at least 1 hypothesis"):  # before the first is translated
+        translate_each(transformer(), TOKENIZER, TEXTS, beam=0)
     with pytest.raises(TfmrError, match="batch_size must be at least 1 sentence: got 0"):
         translate(transformer(), TOKENIZER, TEXTS, batch_size=0)
     with pytest.raises(TfmrError, match=r"call model.eval\(\) first"):
