@@ -280,7 +280,7 @@ def test_a_wrong_vocabulary(refused, model: Path) -> None:
 
 def test_a_sentence_that_is_too_long_or_empty(refused, model: Path) -> None:
     line = refused("translate", "--model", model, "the owl .", "the " * 32)
-    assert "sentence 2 has 33 tokens and the model reads at most 32: split it" in line
+    assert "sentence 2 has 33 tokens and the model's max_length is 32: split the sentence" in line
     Path("lines").write_text("the owl .\n\nthe cat .\n")
     line = refused("translate", "--model", model, "--file", "lines")
     assert "sentence 2 is empty: there is nothing to translate" in line

@@ -113,7 +113,7 @@ class Seq2SeqState:
     beam: int
     """Rows per sentence."""
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> None:
+    def select(self, sentences: Int[Tensor, "kept"]) -> None:
         """Go on with these sentences only, in this order, all their hypotheses with them."""
         self.memory, self.mask = self.memory[sentences], self.mask[sentences]
         self.prepared = self.prepared[sentences]
@@ -276,20 +276,20 @@ class Seq2Seq(Translator):
 
     @torch.no_grad()
     def start(
-        self, source: Int[Tensor, "batch source"], longest: int, beam: int = 1
+        self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
     ) -> Seq2SeqState:
-        """Read the source; be ready to say at most ``longest`` tokens of each hypothesis.
+        """Read the source; be ready to say at most ``max_new_tokens`` tokens of each hypothesis.
 
-        What is kept does not grow with what is said, so ``longest`` only has to be possible.
+        What is kept does not grow with what is said, so ``max_new_tokens`` only has to be possible.
 
         Raises:
             TfmrError: if an id is outside the vocabulary, a sentence is empty or too long, or
-                ``longest`` or ``beam`` is out of range.
+                ``max_new_tokens`` or ``beam`` is out of range.
         """
         require(
-            1 <= longest <= self.config.max_length and beam >= 1,
+            1 <= max_new_tokens <= self.config.max_length and beam >= 1,
             f"a translation has 1 to max_length={self.config.max_length} tokens and at least one "
-            f"hypothesis: got longest={longest}, beam={beam}",
+            f"hypothesis: got max_new_tokens={max_new_tokens}, beam={beam}",
         )
         return self._begin(source, beam)
 

@@ -45,7 +45,7 @@ def test_words_of_your_own_are_taken_as_they_are(
     own = replace(saved, facts={"corpus": "your files"})
     checkpoint.save(tmp_path / "own.safetensors", own)
     given = ("translate", "--model", tmp_path / "own.safetensors")
-    assert "the model never learnt: The" in refused(*given, "The owl sleeps .")
+    assert "outside the model's vocabulary: The" in refused(*given, "The owl sleeps .")
     wanted = translate(own.model(), own.tokenizer, ["the owl sleeps ."], beam=4)
     assert command(*given, "the owl sleeps .")[0] == f"{wanted[0]}\n"
 
@@ -79,11 +79,11 @@ def test_alignment_is_a_second_line(command: Command, model: Path) -> None:
         (["--temperature", "0.5"], "--temperature says how to draw: add --sample"),
         (["--top-k", "5", "--seed", "1"], "--top-k, --seed says how to draw: add --sample"),
         (["--beam", "1", "--alpha", "0.6"], "--beam 1 has only one: leave one of them out"),
-        (["--beam", "0"], "a beam is at least one hypothesis wide"),
-        (["--alpha", "-1"], "alpha must be zero (none) or greater"),
-        (["--sample", "--temperature", "0"], "a temperature must be positive"),
-        (["--sample", "--top-k", "0"], "top_k is a number of tokens"),
-        (["--sample", "--top-p", "2"], "top_p is a share of the probability"),
+        (["--beam", "0"], "beam must be at least 1 hypothesis"),
+        (["--alpha", "-1"], "must be finite and at least 0: got -1"),
+        (["--sample", "--temperature", "0"], "temperature must be positive and finite"),
+        (["--sample", "--top-k", "0"], "top_k must be at least 1 token"),
+        (["--sample", "--top-p", "2"], "top_p must be a probability in (0, 1]"),
     ],
 )
 def test_options_that_do_not_go_together(refused, model: Path, options, message: str) -> None:
@@ -165,7 +165,7 @@ def test_a_pipe_and_a_terminal_are_answered_line_by_line(model: Path) -> None:
             err = process.stderr.read().decode()
             if given == terminal:
                 assert err.startswith("one sentence per line; Ctrl-D ends\n")
-                assert "sentence 1 has words that the model never learnt: dragon" in err
+                assert "sentence 1 has words outside the model's vocabulary: dragon" in err
                 assert err.count("tfmr: ") == len(SENTENCES)
             else:
                 assert err == ""

@@ -1,8 +1,8 @@
-"""Models that have learnt nothing, but differ in what they say and come to an end now and then."""
+"""Small untrained models whose translations differ in content and length."""
 
 import dataclasses
 from collections.abc import Callable
-from itertools import product
+from functools import partial
 from typing import TypeVar
 
 import pytest
@@ -17,33 +17,41 @@ from tfmr.translator import Translator
 
 WORDS = [f"w{number}" for number in range(26)]
 TOKENIZER = Tokenizer("words", WORDS)
-LIMIT = 9
-"""The most tokens of a sentence, and of a translation."""
-TINY = TransformerConfig(
-    30, 30, d_model=16, n_heads=2, d_ff=32, n_encoder=1, n_decoder=2, dropout=0.0, max_length=LIMIT
+MAX_LENGTH = 9
+TRANSFORMER = TransformerConfig(
+    source_vocab=30,
+    target_vocab=30,
+    d_model=16,
+    n_heads=2,
+    d_ff=32,
+    n_encoder=1,
+    n_decoder=2,
+    dropout=0.0,
+    tie="none",
+    max_length=MAX_LENGTH,
 )
-RECURRENT = Seq2SeqConfig(30, 30, d_model=16, dropout=0.0, tie="none", max_length=LIMIT)
+RECURRENT = Seq2SeqConfig(
+    source_vocab=30, target_vocab=30, d_model=16, dropout=0.0, tie="none", max_length=MAX_LENGTH
+)
 SENTENCES = [[4, 5, 6, 7, 8, 9, 10], [11, 12], [13, 14, 15, 16], [17], [18, 19, 20], [21, 22, 23]]
 
 
 def transformer(norm: str = "post", position: str = "sinusoidal", **changed: object) -> Transformer:
-    """A Transformer that minds every word."""
     torch.manual_seed(1)
-    choices = {"norm": norm, "position": position, "tie": "none", **changed}
-    return louder(Transformer(dataclasses.replace(TINY, **choices)))
+    config = dataclasses.replace(TRANSFORMER, norm=norm, position=position, **changed)
+    return scale_weights(Transformer(config))
 
 
 def recurrent(**changed: object) -> Seq2Seq:
-    """A recurrent translator that does."""
     torch.manual_seed(1)
-    return louder(Seq2Seq(dataclasses.replace(RECURRENT, **changed)))
+    return scale_weights(Seq2Seq(dataclasses.replace(RECURRENT, **changed)))
 
 
 M = TypeVar("M", Transformer, Seq2Seq)
 
 
-def louder(model: M) -> M:
-    """Larger weights, more ends, in double precision."""
+def scale_weights(model: M) -> M:
+    """Double precision, and larger weights, so that every source token affects the output."""
     model.eval().double()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -54,32 +62,26 @@ def louder(model: M) -> M:
 
 
 MODELS: dict[str, Callable[..., Translator]] = {
-    f"{norm} {position}": lambda norm=norm, position=position, **changed: transformer(
-        norm, position, **changed
-    )
-    for norm, position in product(["post", "pre"], ["sinusoidal", "learned", "rotary"])
-} | {
-    "lstm with attention": recurrent,
-    "gru": lambda **changed: recurrent(cell="gru", attention=False, **changed),
-}
+    f"{norm} {position}": partial(transformer, norm, position)
+    for norm in ("post", "pre")
+    for position in ("sinusoidal", "learned", "rotary")
+} | {"lstm with attention": recurrent, "gru": partial(recurrent, cell="gru", attention=False)}
 
 
 @dataclasses.dataclass(frozen=True)
 class TableConfig:
-    """The sizes of a :class:`Table`."""
-
     source_vocab: int = 6
     target_vocab: int = 6
     max_length: int = 6
 
 
 class Table(Translator):
-    """A translator that looks its scores up: numbers drawn for each source and each prefix."""
+    """A translator with random scores for each pair of source and prefix."""
 
-    def __init__(self, config: TableConfig, seed: int = 0, spread: float = 2.0, end: float = 0.0):
+    def __init__(self, config: TableConfig, seed: int = 0, spread: float = 2.0, eos: float = 0.0):
         super().__init__()
         self.config = config
-        self.seed, self.spread, self.end = seed, spread, end
+        self.seed, self.spread, self.eos = seed, spread, eos
         self.output = nn.Linear(1, 1, dtype=torch.float64)
         self.eval()
 
@@ -87,7 +89,7 @@ class Table(Translator):
         generator = torch.Generator().manual_seed(hash((self.seed, *source, -1, *prefix)) % 2**31)
         scores = torch.randn(self.config.target_vocab, generator=generator, dtype=torch.float64)
         scores *= self.spread
-        scores[EOS] += self.end
+        scores[EOS] += self.eos
         return scores
 
     def hidden(self, source: Tensor, target: Tensor) -> Tensor:
@@ -101,50 +103,50 @@ class Table(Translator):
     def scores(self, x: Tensor) -> Tensor:
         return x
 
-    def start(self, source: Tensor, longest: int, beam: int = 1) -> "Prefixes":
-        return Prefixes([row for row in source.tolist() for _ in range(beam)], beam, longest)
+    def start(self, source: Tensor, max_new_tokens: int, beam: int = 1) -> "TableState":
+        return TableState(source, beam, max_new_tokens)
 
-    def step(self, tokens: Tensor, state: "Prefixes") -> Tensor:
-        for said, token in zip(state.said, tokens.tolist(), strict=True):
-            said.append(token)
-        assert all(len(said) <= state.longest for said in state.said)
-        rows = zip(state.sources, state.said, strict=True)
-        return torch.stack([self.row(source, said) for source, said in rows])
+    def step(self, tokens: Tensor, state: "TableState") -> Tensor:
+        state.append(tokens)
+        pairs = zip(state.source.tolist(), state.prefixes.tolist(), strict=True)
+        return torch.stack([self.row(s, prefix) for s, beam in pairs for prefix in beam])
 
 
-class Prefixes:
-    """All that a :class:`Table` was told: a :class:`tfmr.translator.DecoderState`."""
+class TableState:
+    """The source ``(sentences, source)`` and all prefixes ``(sentences, beam, length)``."""
 
-    def __init__(self, sources: list[list[int]], beam: int, longest: int) -> None:
-        self.sources, self.beam, self.longest = sources, beam, longest
-        self.said: list[list[int]] = [[] for _ in sources]
+    def __init__(self, source: Tensor, beam: int, max_new_tokens: int) -> None:
+        self.source, self.max_new_tokens = source, max_new_tokens
+        self.prefixes = torch.zeros(len(source), beam, 0, dtype=torch.int64)
 
-    def keep(self, sentences: Tensor) -> None:
-        rows = [row * self.beam + j for row in sentences.tolist() for j in range(self.beam)]
-        self.sources = [self.sources[row] for row in rows]
-        self.said = [self.said[row] for row in rows]
+    def append(self, tokens: Tensor) -> None:
+        new = tokens.view(*self.prefixes.shape[:2], 1)
+        self.prefixes = torch.cat([self.prefixes, new], dim=2)
+        assert self.prefixes.shape[2] <= self.max_new_tokens
+
+    def select(self, sentences: Tensor) -> None:
+        self.source, self.prefixes = self.source[sentences], self.prefixes[sentences]
 
     def reorder(self, parents: Tensor) -> None:
-        rows = [i * self.beam + j for i, row in enumerate(parents.tolist()) for j in row]
-        self.said = [list(self.said[row]) for row in rows]
+        self.prefixes = self.prefixes.take_along_dim(parents.unsqueeze(2), dim=1)
 
 
-def favour(model: Translator, bonus: dict[int, float]) -> None:
-    """Add to the scores of some tokens."""
-    more = torch.zeros(model.config.target_vocab, dtype=model.output.weight.dtype)
-    for token, value in bonus.items():
-        more[token] = value
-    model.output.bias = nn.Parameter(more)
+def add_bias(model: Translator, bias: dict[int, float]) -> None:
+    """Add a constant to the scores of some tokens."""
+    values = torch.zeros(model.config.target_vocab, dtype=model.output.weight.dtype)
+    for token, value in bias.items():
+        values[token] = value
+    model.output.bias = nn.Parameter(values)
 
 
 def count_rows(monkeypatch: pytest.MonkeyPatch, model: Translator) -> list[int]:
-    """How many rows each step is given, filled while the model translates."""
-    seen: list[int] = []
-    plain = model.step
+    """The number of rows of each later step."""
+    rows: list[int] = []
+    step = model.step
 
-    def step(tokens: Tensor, state: object) -> Tensor:
-        seen.append(len(tokens))
-        return plain(tokens, state)
+    def counting_step(tokens: Tensor, state: object) -> Tensor:
+        rows.append(len(tokens))
+        return step(tokens, state)
 
-    monkeypatch.setattr(model, "step", step)
-    return seen
+    monkeypatch.setattr(model, "step", counting_step)
+    return rows

@@ -1,52 +1,91 @@
-"""The parts that every search shares."""
+"""What all searches share: valid tokens only, maximum lengths, and checked arguments."""
 
+from collections.abc import Callable
 from itertools import product
 
 import pytest
 import torch
+from torch import Tensor
 
-from tests.decode.models import SENTENCES, transformer
+from tests.decode.models import SENTENCES, add_bias, transformer
 from tfmr.data.batches import pad
-from tfmr.decode.generate import best, closed_up, max_output_lengths
+from tfmr.decode import (
+    EXTRA_LENGTH,
+    beam_search,
+    beam_search_naive,
+    greedy_search,
+    greedy_search_naive,
+    max_output_lengths,
+    sample,
+)
+from tfmr.decode.generate import compact_rows
+from tfmr.errors import TfmrError
+from tfmr.special_tokens import BOS, EOS, PAD
+from tfmr.translator import Translator
+
+Search = Callable[[Translator, Tensor], list[list[int]]]
+BATCHED: dict[str, Search] = {
+    "greedy": greedy_search,
+    "beam": lambda model, source: [h.ids for [h] in beam_search(model, source, 3)],
+    "sample": lambda model, source: sample(model, source, seeds=range(len(source))),
+}
+NAIVE: dict[str, Search] = {
+    "greedy naive": lambda model, source: [greedy_search_naive(model, source)],
+    "beam naive": lambda model, source: [beam_search_naive(model, source, 2)[0].ids],
+}
+SEARCHES = BATCHED | NAIVE
 
 
-@pytest.mark.parametrize(("n", "k", "block"), [(5, 2, 64), (64, 1, 2), (67, 3, 4), (1000, 8, 8)])
-def test_the_best_are_the_first_of_a_stable_sort(n: int, k: int, block: int) -> None:
-    torch.manual_seed(n)
-    for values in (3, 50, 10**9):  # many ties, some, none
-        scores = torch.randint(values, (7, n)).double()
-        scores[0] = -torch.inf
-        scores[1, n // 2 :] = -torch.inf
-        scores[2] = torch.arange(n)  # the best come last, where no block may be whole
-        wanted, places = scores.sort(dim=1, descending=True, stable=True)
-        found, where = best(scores, k, block)
-        assert found.tolist() == wanted[:, :k].tolist()
-        assert where.tolist() == places[:, :k].tolist()
+@pytest.mark.parametrize("search", SEARCHES)
+def test_pad_and_bos_are_never_generated(search: str) -> None:
+    model = transformer()
+    add_bias(model, {PAD: 1e3, BOS: 1e3})
+    outputs = SEARCHES[search](model, pad(SENTENCES if search in BATCHED else SENTENCES[:1]))
+    assert any(outputs)
+    assert all(not {PAD, BOS, EOS} & set(output) for output in outputs)
 
 
-@pytest.mark.parametrize(("n", "k", "block"), [(67, 3, 4), (1000, 8, 8), (1000, 8, 1000)])
-def test_equals_are_in_their_order_where_not_everything_is_sorted(
-    n: int, k: int, block: int
+@pytest.mark.parametrize("max_length", [8, 60])
+@pytest.mark.parametrize("search", SEARCHES)
+def test_a_translation_without_eos_stops_at_its_own_maximum_length(
+    search: str, max_length: int
 ) -> None:
-    """Every number twice: the last of more than enough is never the equal of the k-th."""
-    torch.manual_seed(n)
-    scores = torch.stack([torch.randperm(n) // 2 for _ in range(20)]).double()
-    wanted, places = scores.sort(dim=1, descending=True, stable=True)
-    found, where = best(scores, k, block)
-    assert found.tolist() == wanted[:, :k].tolist()
-    assert where.tolist() == places[:, :k].tolist()
+    model = transformer(max_length=max_length)
+    add_bias(model, {EOS: -1e9})
+    sentences = SENTENCES if search in BATCHED else SENTENCES[1:2]
+    expected = [min(len(ids) + EXTRA_LENGTH, max_length) for ids in sentences]
+    assert max_output_lengths(model, pad(sentences)) == expected
+    assert [len(output) for output in SEARCHES[search](model, pad(sentences))] == expected
 
 
-def test_rows_close_up_and_few_of_them_move() -> None:
-    for ended in product([False, True], repeat=6):
-        going = closed_up(ended)
-        assert sorted(going) == [row for row, end in enumerate(ended) if not end]
-        moved = sum(row != place for place, row in enumerate(going))
-        assert moved == sum(ended[: len(going)])
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (torch.tensor([4, 5]), r"source ids is \(batch, length\).*got \(2,\)"),
+        (torch.zeros(0, 3, dtype=torch.int64), r"at least one sentence: got .* shape \(0, 3\)"),
+        (torch.zeros(1, 0, dtype=torch.int64), "at least one token: got only padding in row 0"),
+        (torch.tensor([[4, 5], [PAD, PAD]]), "at least one token: got only padding in row 1"),
+        (torch.tensor([[4.0, 5.0]]), "must be integers: got torch.float32"),
+        (torch.tensor([[True, True]]), "must be integers: got torch.bool"),
+    ],
+    ids=["1-D", "empty batch", "empty sentence", "only padding", "float", "bool"],
+)
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.usefixtures("unchecked")
+def test_invalid_source(search: str, source: Tensor, message: str) -> None:
+    with pytest.raises(TfmrError, match=message):
+        SEARCHES[search](transformer(), source)
 
 
-def test_the_limit_is_the_sentences_own() -> None:
-    model = transformer(max_length=60)
-    together = max_output_lengths(model, pad(SENTENCES))
-    assert together == [min(len(ids) + 50, 60) for ids in SENTENCES]
-    assert [*map(len, SENTENCES)] != [len(SENTENCES[0])] * len(SENTENCES)
+@pytest.mark.parametrize("search", BATCHED)
+def test_training_mode_is_rejected(search: str) -> None:
+    with pytest.raises(TfmrError, match=r"call model.eval\(\) first"):
+        BATCHED[search](transformer().train(), pad(SENTENCES))
+
+
+def test_compact_rows_moves_as_few_rows_as_possible() -> None:
+    for finished in product([False, True], repeat=6):
+        rows = compact_rows(finished)
+        assert sorted(rows) == [row for row, is_finished in enumerate(finished) if not is_finished]
+        moved = sum(row != place for place, row in enumerate(rows))
+        assert moved == sum(finished[: len(rows)])

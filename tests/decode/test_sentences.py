@@ -1,4 +1,4 @@
-"""From sentences to sentences: in their order, as soon as can be, by every search."""
+"""Translating text: every search, in order, streamed; empty and untranslatable sentences."""
 
 import pytest
 import torch
@@ -8,6 +8,7 @@ from tests.decode.models import SENTENCES, TOKENIZER, WORDS, recurrent, transfor
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import (
     Sampling,
+    Translation,
     beam_search_naive,
     greedy_search_naive,
     sample,
@@ -15,80 +16,79 @@ from tfmr.decode import (
     translate_each,
 )
 from tfmr.errors import TfmrError
+from tfmr.special_tokens import PAD
 
 TEXTS = [TOKENIZER.decode(ids) for ids in SENTENCES]
 
 
-@pytest.mark.parametrize("batch", [1, 2, 64])
-def test_translations_come_in_the_order_of_the_sentences(batch: int) -> None:
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_translations_are_in_the_order_of_the_sentences(batch_size: int) -> None:
     model = transformer()
-    done: list[int] = []
-    outputs = translate(model, TOKENIZER, TEXTS, batch=batch, on_finished=done.append)
+    finished: list[int] = []
+    outputs = translate(model, TOKENIZER, TEXTS, batch_size=batch_size, on_finished=finished.append)
     assert outputs == [
         TOKENIZER.decode(greedy_search_naive(model, torch.tensor([ids]))) for ids in SENTENCES
     ]
-    assert sum(done) == len(TEXTS)
+    assert sum(finished) == len(TEXTS)
     assert translate(model, TOKENIZER, []) == []
 
 
-@pytest.mark.parametrize("batch", [2, 64])
-def test_by_beam_search(batch: int) -> None:
-    done: list[int] = []
+@pytest.mark.parametrize("batch_size", [2, 64])
+def test_beam_search(batch_size: int) -> None:
+    finished: list[int] = []
     for model in (transformer("pre"), recurrent()):
         found = [beam_search_naive(model, torch.tensor([ids]), 3, 1.0)[0].ids for ids in SENTENCES]
-        outputs = translate(
-            model, TOKENIZER, TEXTS, beam=3, alpha=1.0, batch=batch, on_finished=done.append
-        )
+        options = {"beam": 3, "alpha": 1.0, "batch_size": batch_size}
+        outputs = translate(model, TOKENIZER, TEXTS, on_finished=finished.append, **options)
         assert outputs == [TOKENIZER.decode(ids) for ids in found]
-    assert sum(done) == 2 * len(TEXTS)
+    assert sum(finished) == 2 * len(TEXTS)
 
 
-@pytest.mark.parametrize("batch", [1, 4])
-def test_by_sampling_a_sentence_draws_by_its_number(batch: int) -> None:
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_sampling_seeds_each_sentence_by_its_number(batch_size: int) -> None:
     model, sampling = transformer(), Sampling(temperature=1.5)
-    outputs = translate(model, TOKENIZER, TEXTS, sampling=sampling, seed=7, batch=batch)
+    outputs = translate(model, TOKENIZER, TEXTS, sampling=sampling, seed=7, batch_size=batch_size)
     for number, ids in enumerate(SENTENCES):
         [alone] = sample(model, torch.tensor([ids]), sampling, seeds=[7 + number])
         assert outputs[number] == TOKENIZER.decode(alone)
     assert outputs != translate(model, TOKENIZER, TEXTS, sampling=sampling, seed=8)
-    rest = translate_each(model, TOKENIZER, TEXTS[2:], sampling=sampling, seed=7, first=3)
+    rest = translate_each(model, TOKENIZER, TEXTS[2:], sampling=sampling, seed=7, first_number=3)
     assert [translation.text for translation in rest] == outputs[2:]
 
 
-def test_a_translation_comes_as_soon_as_it_and_all_before_it_are_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model, read = transformer(), []
-    plain = model.start
+def test_translations_are_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, lengths = transformer(), []
+    start = model.start
 
-    def start(source: Tensor, longest: int, beam: int = 1) -> object:
-        read.extend(len(row[row != 0]) for row in source)
-        return plain(source, longest, beam)
+    def recording_start(source: Tensor, max_new_tokens: int, beam: int = 1) -> object:
+        lengths.extend(len(row[row != PAD]) for row in source)
+        return start(source, max_new_tokens, beam)
 
-    monkeypatch.setattr(model, "start", start)
-    # By length: 17; 11 12 | 18 19 20; 21 22 23 | 13 to 16; 4 to 10. The first is in the last batch.
-    translations = translate_each(model, TOKENIZER, TEXTS, batch=2)
-    assert read == []
+    monkeypatch.setattr(model, "start", recording_start)
+    # Batches by length: 17; 11 12 | 18 19 20; 21 22 23 | 13 14 15 16; 4 5 6 7 8 9 10.
+    # The first sentence is in the last batch.
+    translations = translate_each(model, TOKENIZER, TEXTS, batch_size=2)
+    assert lengths == []
     assert next(translations).source == SENTENCES[0]
-    assert read == [1, 2, 3, 3, 4, 7]
+    assert lengths == [1, 2, 3, 3, 4, 7]
     assert [t.source for t in translations] == SENTENCES[1:]
 
-    read.clear()
-    translations = translate_each(model, TOKENIZER, TEXTS[::-1], batch=2)
+    lengths.clear()
+    translations = translate_each(model, TOKENIZER, TEXTS[::-1], batch_size=2)
     assert next(translations).source == SENTENCES[5]
-    assert read == [1, 2, 3, 3]
+    assert lengths == [1, 2, 3, 3]
 
-    # A long text does not wait for its shortest sentence: it is sorted by windows.
-    read.clear()
+    # Only the sentences of one window are sorted by length.
+    lengths.clear()
     monkeypatch.setattr("tfmr.decode.sentences.WINDOW", 1)
-    translations = translate_each(model, TOKENIZER, TEXTS, batch=2)
+    translations = translate_each(model, TOKENIZER, TEXTS, batch_size=2)
     outputs = [next(translations).text, next(translations).text]
-    assert read == [2, 7]
+    assert lengths == [2, 7]
     outputs += [translation.text for translation in translations]
     assert outputs == translate(model, TOKENIZER, TEXTS)
 
 
-def test_a_translation_knows_its_ids() -> None:
+def test_a_translation_has_the_ids_of_both_sides() -> None:
     model = transformer()
     for ids, translation in zip(SENTENCES, translate_each(model, TOKENIZER, TEXTS), strict=True):
         assert translation.source == ids
@@ -96,44 +96,67 @@ def test_a_translation_knows_its_ids() -> None:
         assert translation.text == TOKENIZER.decode(translation.ids)
 
 
+@pytest.mark.parametrize("options", [{}, {"beam": 2}, {"sampling": Sampling()}], ids=str)
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_empty_sentences_have_empty_translations(
+    options: dict[str, object], batch_size: int
+) -> None:
+    model, finished = transformer(), []
+    options |= {"batch_size": batch_size}
+    # The seed of a sentence depends on its number, so empty sentences replace others.
+    expected = translate(model, TOKENIZER, ["w0", *TEXTS[:2], "w0", "w0", *TEXTS[2:]], **options)
+    texts = ["", *TEXTS[:2], " \t", "\u00a0", *TEXTS[2:]]
+    outputs = translate(model, TOKENIZER, texts, on_finished=finished.append, **options)
+    assert outputs == ["", *expected[1:3], "", "", *expected[5:]]
+    assert sum(finished) == len(texts)
+    assert list(translate_each(model, TOKENIZER, ["", ""])) == [Translation([], [], "")] * 2
+
+
+def test_white_space_is_empty_with_byte_pairs() -> None:
+    tokenizer = Tokenizer.train_bpe(["a b c"], 260)
+    assert tokenizer.encode(" ")
+    model = transformer(source_vocab=260, target_vocab=260)
+    assert translate(model, tokenizer, ["", " "]) == ["", ""]
+
+
 @pytest.mark.parametrize(
-    ("sentences", "message"),
+    ("sentence", "message"),
     [
-        (["w1 w2", ""], "sentence 2 is empty: there is nothing to translate"),
-        ([" \t", "w1"], "sentence 1 is empty"),
-        (
-            ["w1", "w2 dragon w1 gold"],
-            "sentence 2 has words that the model never learnt: dragon, gold",
-        ),
-        (["w1", " ".join(["w2"] * 10)], "sentence 2 has 10 tokens and the model reads at most 9"),
+        ("w2 dragon w1 gold", "has words outside the model's vocabulary: dragon, gold"),
+        (" ".join(["w2"] * 10), "has 10 tokens and the model's max_length is 9"),
     ],
 )
-def test_a_sentence_that_cannot_be_translated(sentences: list[str], message: str) -> None:
-    for call in (translate, translate_each):
-        with pytest.raises(TfmrError, match=message) as error:
-            call(transformer(), TOKENIZER, sentences)
-        assert "\n" not in str(error.value)
-    with pytest.raises(TfmrError, match=message.replace("sentence ", "sentence 4")):
-        translate_each(transformer(), TOKENIZER, sentences, first=41)
+def test_sentences_that_cannot_be_translated(sentence: str, message: str) -> None:
+    model, texts = transformer(), [*TEXTS, sentence, "", "w1"]
+    for call in (translate, translate_each):  # before anything is translated
+        with pytest.raises(TfmrError, match=f"sentence 7 {message}") as raised:
+            call(model, TOKENIZER, texts)
+        assert "\n" not in str(raised.value)
+
+    errors: list[tuple[int, str]] = []
+    translations = translate_each(
+        *(model, TOKENIZER, texts),
+        first_number=41,
+        on_error=lambda number, error: errors.append((number, str(error))),
+    )
+    expected = [*translate(model, TOKENIZER, TEXTS), "", "", *translate(model, TOKENIZER, ["w1"])]
+    assert [translation.text for translation in translations] == expected
+    [(number, text)] = errors
+    assert number == 47
+    assert text.startswith(f"sentence 47 {message}")
 
 
-def test_white_space_is_empty_to_byte_pairs_too() -> None:
-    tokenizer = Tokenizer.train_bpe(["a b c"], 260)
-    model = transformer(source_vocab=260, target_vocab=260)
-    for text in ("", " "):
-        with pytest.raises(TfmrError, match="sentence 1 is empty"):
-            translate(model, tokenizer, [text])
-
-
-def test_another_vocabulary_is_refused() -> None:
+def test_tokenizer_of_another_model() -> None:
     with pytest.raises(TfmrError, match="has 29 tokens and the model 30: use the tokenizer that"):
         translate(transformer(), Tokenizer("words", WORDS[1:]), ["w1"])
 
 
-def test_options_that_do_not_go_together() -> None:
-    with pytest.raises(TfmrError, match="either searched for or drawn: got beam=4 and sampling"):
+def test_invalid_options() -> None:
+    with pytest.raises(TfmrError, match="exclude each other: got beam=4 and sampling"):
         translate(transformer(), TOKENIZER, TEXTS, beam=4, sampling=Sampling())
-    with pytest.raises(TfmrError, match="at least one hypothesis wide"):
-        translate(transformer(), TOKENIZER, TEXTS, beam=0)
+    with pytest.raises(TfmrError, match="at least 1 hypothesis"):  # before the first is translated
+        translate_each(transformer(), TOKENIZER, TEXTS, beam=0)
+    with pytest.raises(TfmrError, match="batch_size must be at least 1 sentence: got 0"):
+        translate(transformer(), TOKENIZER, TEXTS, batch_size=0)
     with pytest.raises(TfmrError, match=r"call model.eval\(\) first"):
         translate(transformer().train(), TOKENIZER, [])

@@ -80,7 +80,7 @@ class Translate:
                 bar.total = None if streams else len(lines)
                 if of_pocket:
                     lines = [pocket.tokenise(line) for line in lines]
-                options |= {"first": first, "on_finished": bar.update}
+                options |= {"first_number": first, "on_finished": bar.update}
                 try:
                     for translation in translate_each(model, tokenizer, lines, **options):
                         text = translation.text

@@ -1,6 +1,9 @@
-"""Decoding: from a model's next-token scores to a sentence.
+"""Decoding: from the scores of a model to translations.
 
-Every search works on any :class:`tfmr.translator.Translator`, through its ``start`` and ``step``.
+The searches (:mod:`~tfmr.decode.greedy`, :mod:`~tfmr.decode.beam`, :mod:`~tfmr.decode.sampling`)
+work on batches of ids and take any :class:`tfmr.translator.IncrementalTranslator`.
+:mod:`~tfmr.decode.sentences` applies them to text. The ``*_naive`` versions recompute every prefix;
+they are the ones to read first, and they take a :class:`tfmr.translator.Translator`.
 """
 
 from tfmr.decode.alignment import align

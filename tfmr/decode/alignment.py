@@ -1,4 +1,4 @@
-"""Alignment: which word of the source a model looked at for each word that it said."""
+"""Word alignment from attention weights."""
 
 import torch
 from jaxtyping import Float
@@ -7,52 +7,54 @@ from torch import Tensor
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import require
 from tfmr.special_tokens import BOS
-from tfmr.translator import Translator
+from tfmr.translator import IncrementalTranslator
 
 
 def group_into_words(tokenizer: Tokenizer, ids: list[int]) -> tuple[list[str], list[int]]:
-    """The words that ``ids`` spell, and for each id the number of its word.
+    """The words that ``ids`` spell, and the index of the word that each id belongs to.
 
-    A piece belongs to the word before it, unless it begins with a space.
+    A byte-pair token that begins with a space starts a new word; any other belongs to the word
+    before it.
     """
-    owners: list[int] = []
-    for number, piece in enumerate(tokenizer.tokens(ids)):
-        begins = tokenizer.kind == "words" or piece.startswith("▁") or number == 0
-        owners.append(owners[-1] + (1 if begins else 0) if owners else 0)
-    groups: list[list[int]] = [[] for _ in range(owners[-1] + 1)] if owners else []
-    for id, owner in zip(ids, owners, strict=True):
-        groups[owner].append(id)
-    return [tokenizer.decode(group).strip() for group in groups], owners
+    word_of_id: list[int] = []
+    for number, token in enumerate(tokenizer.tokens(ids)):
+        starts_word = tokenizer.kind == "words" or token.startswith("▁")
+        word_of_id.append(word_of_id[-1] + starts_word if number else 0)
+    words: list[list[int]] = [[] for _ in range(word_of_id[-1] + 1)] if word_of_id else []
+    for id, word in zip(ids, word_of_id, strict=True):
+        words[word].append(id)
+    return [tokenizer.decode(word).strip() for word in words], word_of_id
 
 
 @torch.inference_mode()
 def align(
-    model: Translator, tokenizer: Tokenizer, source: list[int], target: list[int]
+    model: IncrementalTranslator, tokenizer: Tokenizer, source: list[int], target: list[int]
 ) -> list[tuple[str, str]]:
-    """For each word of a translation, the source word that was looked at most, as pairs
-    ``(source, target)`` in the order of the translation.
+    """Pair each word of a translation with the source word that has the largest attention weight.
 
-    What a word reads of a source word is summed over the tokens of both.
+    The weight between two words is the sum of the weights between their tokens.
+
+    Returns:
+        Pairs ``(source, target)`` in the order of the translation; none if it is empty.
 
     Raises:
-        TfmrError: if the model keeps no alignment, or there is no source.
+        TfmrError: if the source is empty and the target is not, or the model has no attention.
     """
-    require(bool(source), "an alignment needs a source sentence: got an empty one")
     if not target:
         return []
-    device = next(model.parameters()).device
-    shifted = torch.tensor([[BOS, *target[:-1]]], device=device)
-    weights = model.alignment(torch.tensor([source], device=device), shifted)[0].cpu()
-    source_words, source_owners = group_into_words(tokenizer, source)
-    target_words, target_owners = group_into_words(tokenizer, target)
-    read = _sum_by(weights.T, source_owners, len(source_words))
-    said = _sum_by(read.T, target_owners, len(target_words))
-    looked_at = said.argmax(dim=1).tolist()
-    return [(source_words[i], word) for i, word in zip(looked_at, target_words, strict=True)]
+    require(bool(source), "alignment needs at least one source token: got an empty source sentence")
+    shifted = torch.tensor([[BOS, *target[:-1]]], device=model.device)
+    weights = model.alignment(torch.tensor([source], device=model.device), shifted)[0].cpu()
+    source_words, word_of_source_id = group_into_words(tokenizer, source)
+    target_words, word_of_target_id = group_into_words(tokenizer, target)
+    weights = _sum_by_word(weights.T, word_of_source_id, len(source_words))
+    weights = _sum_by_word(weights.T, word_of_target_id, len(target_words))
+    aligned = weights.argmax(dim=1).tolist()
+    return [(source_words[i], word) for i, word in zip(aligned, target_words, strict=True)]
 
 
-def _sum_by(
-    x: Float[Tensor, "tokens other"], owners: list[int], words: int
+def _sum_by_word(
+    x: Float[Tensor, "tokens other"], word_of_token: list[int], n_words: int
 ) -> Float[Tensor, "words other"]:
-    """The sum of the rows that belong to each word."""
-    return x.new_zeros(words, x.shape[1]).index_add_(0, torch.tensor(owners), x)
+    """Sum the rows of the tokens of each word."""
+    return x.new_zeros(n_words, x.shape[1]).index_add_(0, torch.tensor(word_of_token), x)

@@ -1,4 +1,4 @@
-"""Greedy decoding: always say the likeliest next token."""
+"""Greedy decoding: generate the most probable next token until ``EOS``."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,58 +6,62 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tfmr.decode.generate import best, max_output_lengths, say
+from tfmr.decode.generate import generate, max_output_lengths
+from tfmr.fast.topk import stable_topk
 from tfmr.special_tokens import BOS, EOS
-from tfmr.translator import Translator
+from tfmr.translator import IncrementalTranslator, Translator
 
 
 @torch.inference_mode()
 def greedy_search_naive(model: Translator, source: Int[Tensor, "1 source"]) -> list[int]:
-    """Translate one sentence by saying the likeliest next token until that is the end.
+    """Translate one sentence by greedy decoding, without a KV cache.
 
-    The version to read: it feeds the source and the whole prefix through the model at every step.
-    :func:`greedy` says the same, reading each token once. Neither says ``PAD`` or ``BOS``, the two
-    ids that come before ``EOS``.
+    The version to read: each step runs the model on the source and the whole prefix.
+    :func:`greedy_search` returns the same ids by incremental decoding. Neither generates ``PAD``
+    or ``BOS``, the two ids below ``EOS``.
 
     Returns:
         The ids of the translation, without ``BOS`` and ``EOS``.
+
+    Raises:
+        TfmrError: if the sentence is empty or too long, or an id is outside the vocabulary.
     """
-    said = [BOS]
+    prefix = [BOS]
     for _ in range(max_output_lengths(model, source)[0]):
-        hidden = model.hidden(source, torch.tensor([said], device=source.device))
+        hidden = model.hidden(source, torch.tensor([prefix], device=source.device))
         token = EOS + int(model.scores(hidden[0, -1])[EOS:].argmax())
         if token == EOS:
             break
-        said.append(token)
-    return said[1:]
+        prefix.append(token)
+    return prefix[1:]
 
 
 @torch.inference_mode()
 def greedy_search(
-    model: Translator,
+    model: IncrementalTranslator,
     source: Int[Tensor, "batch source"],
     on_finished: Callable[[int], object] | None = None,
 ) -> list[list[int]]:
-    """Translate a batch of sentences by saying the likeliest next token of each until its end.
+    """Translate a batch of sentences by greedy decoding.
 
     Args:
         model: in evaluation mode.
         source: ids, padded with ``PAD``.
-        on_finished: called with the number of sentences that ended in a step (for a progress bar).
+        on_finished: called with the number of sentences finished in a step (for a progress bar).
 
     Returns:
-        One list of ids per sentence, without ``BOS`` and ``EOS``; at most as many as
-        :func:`tfmr.decode.generate.max_output_lengths` says.
+        One list of ids per sentence, without ``BOS`` and ``EOS``, at most as long as
+        :func:`tfmr.decode.generate.max_output_lengths` allows.
 
     Raises:
-        TfmrError: if the model is in training mode, a sentence is empty or too long, or an id is
-            unknown.
+        TfmrError: if the model is in training mode, the batch or a sentence in it is empty, a
+            sentence is too long, or an id is outside the vocabulary.
     """
 
-    def likeliest(
+    def most_probable(
         scores: Float[Tensor, "rows vocab"], sentences: Sequence[int]
     ) -> Int[Tensor, "rows"]:
-        _, places = best(scores[:, EOS:], 1)
-        return EOS + places.squeeze(1)
+        _, indices = stable_topk(scores[:, EOS:], 1)
+        return EOS + indices.squeeze(1)
 
-    return say(model, source, likeliest, on_finished)
+    return generate(model, source, most_probable, on_finished)

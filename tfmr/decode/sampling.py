@@ -1,4 +1,4 @@
-"""Sampling: draw the next token by its probability, all of it or its likely part."""
+"""Sampling: draw the next token from the model's distribution, whole or truncated."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,135 +7,136 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tfmr.decode.generate import best, max_output_lengths, say
-from tfmr.errors import require
+from tfmr.decode.generate import generate, max_output_lengths
+from tfmr.errors import TfmrError, require
+from tfmr.fast.topk import stable_topk
 from tfmr.special_tokens import EOS
-from tfmr.translator import Translator
+from tfmr.translator import IncrementalTranslator
 
-LIKELY = 64
-"""So many tokens are looked at first for a nucleus, which seldom is larger."""
+NUCLEUS_CANDIDATES = 64
+"""Top-p first considers only this many of the most probable tokens, which usually contain the
+nucleus. If they do not, it considers the whole vocabulary."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """From which part of the model's distribution to draw, and how flat to make it.
+    """How to draw a token: temperature, top-k and top-p, applied in this order.
 
-    Applied in this order: temperature, top-k, top-p; with the defaults, what the model says.
+    The defaults draw from the model's own distribution.
 
     Raises:
         TfmrError: if an option is out of range.
     """
 
     temperature: float = 1.0
-    """Scores are divided by it: below 1 the likely becomes likelier, above 1 all more equal."""
+    """Divides the scores: below 1 it sharpens the distribution, above 1 it flattens it."""
     top_k: int | None = None
-    """Draw among this many of the likeliest tokens only (Fan et al., 2018, section 5.1)."""
+    """Draw from the ``top_k`` most probable tokens only (Fan et al., 2018, section 5.1)."""
     top_p: float | None = None
-    """Draw among the fewest likeliest tokens whose probabilities make up this much: the nucleus
-    (Holtzman et al., 2020, section 3.1)."""
+    """Draw from the nucleus only: the smallest set of the most probable tokens whose total
+    probability is at least ``top_p`` (Holtzman et al., 2020, section 3.1)."""
 
     def __post_init__(self) -> None:
         require(
             0 < self.temperature < torch.inf,
-            f"a temperature must be positive: got {self.temperature}; near 0 only the likeliest "
-            "token is drawn, for exactly that use greedy decoding",
+            f"temperature must be positive and finite: got {self.temperature}; use greedy decoding "
+            "to generate the most probable token always",
         )
         require(
             self.top_k is None or self.top_k >= 1,
-            f"top_k is a number of tokens to draw from, at least 1: got {self.top_k}; leave it out "
-            "to draw from all",
+            f"top_k must be at least 1 token: got {self.top_k}; omit it to draw from all tokens",
         )
         require(
             self.top_p is None or 0 < self.top_p <= 1,
-            f"top_p is a share of the probability, above 0 and at most 1: got {self.top_p}; leave "
-            "it out to draw from all",
+            f"top_p must be a probability in (0, 1]: got {self.top_p}; omit it to draw from all "
+            "tokens",
         )
 
     def candidates(
         self, scores: Float[Tensor, "rows vocab"]
-    ) -> tuple[Int[Tensor, "rows kept"], Float[Tensor, "rows kept"]]:
-        """Which tokens may be drawn, and the probability of each.
+    ) -> tuple[Int[Tensor, "rows candidates"], Float[Tensor, "rows candidates"]]:
+        """The tokens to draw from and their probabilities, which sum to one in each row.
 
-        A row that has fewer than another also holds tokens of probability zero. ``PAD`` and
-        ``BOS``, the two ids before ``EOS``, are never among them.
+        Rows with fewer candidates than others are filled with tokens of probability zero. ``PAD``
+        and ``BOS``, the two ids below ``EOS``, are never candidates.
         """
         scores = scores[:, EOS:].double()
-        # With the greatest score at zero, no temperature is so small that a quotient overflows.
+        # Subtracting the maximum keeps the quotient from overflowing at a tiny temperature.
         scores = (scores - scores.amax(dim=1, keepdim=True)) / self.temperature
-        shares = scores.softmax(dim=1)
-        n = shares.shape[1]
+        probs = scores.softmax(dim=1)
+        n = probs.shape[1]
         if self.top_k is None and self.top_p is None:
-            return torch.arange(EOS, EOS + n, device=scores.device).expand_as(shares), shares
-        everything = shares
-        shares, places = best(everything, min(self.top_k or LIKELY, n))
+            return torch.arange(EOS, EOS + n, device=scores.device).expand_as(probs), probs
+        top, indices = stable_topk(probs, min(self.top_k or NUCLEUS_CANDIDATES, n))
         if self.top_k is not None:
-            shares /= shares.sum(dim=1, keepdim=True)
-        elif self.top_p is not None and bool((shares.sum(dim=1) < self.top_p).any()):
-            shares, places = best(everything, n)
+            top /= top.sum(dim=1, keepdim=True)
+        elif self.top_p is not None and bool((top.sum(dim=1) < self.top_p).any()):
+            top, indices = stable_topk(probs, n)
         if self.top_p is not None:
-            # A token is in the nucleus if those before it do not make up enough.
-            before = shares.cumsum(dim=1) - shares
-            shares = shares.masked_fill(before >= self.top_p, 0)
-            shares /= shares.sum(dim=1, keepdim=True)
-        return places + EOS, shares
+            # A token is in the nucleus if the total of the more probable ones is below top_p.
+            total_before = top.cumsum(dim=1) - top
+            top = top.masked_fill(total_before >= self.top_p, 0)
+            top /= top.sum(dim=1, keepdim=True)
+        return EOS + indices, top
 
     def draw(
-        self, scores: Float[Tensor, "rows vocab"], noise: Float[Tensor, "rows"]
+        self, scores: Float[Tensor, "rows vocab"], uniform: Float[Tensor, "rows"]
     ) -> Int[Tensor, "rows"]:
-        """One token of each row, for a number of each drawn evenly from [0, 1).
+        """Draw one token per row by inverse transform sampling.
 
-        The candidates lie side by side on a line, each as long as it is probable; ``noise`` says
-        how far along it to point.
+        ``uniform`` holds one random number in [0, 1) per row. The token drawn is the first whose
+        cumulative probability exceeds it.
         """
-        tokens, shares = self.candidates(scores)
-        ends = shares.cumsum(dim=1)
-        point = noise.unsqueeze(1) * ends[:, -1:]
-        found = torch.searchsorted(ends, point, right=True).clamp(max=ends.shape[1] - 1)
-        return tokens.gather(1, found)[:, 0]
+        tokens, probs = self.candidates(scores)
+        cumulative = probs.cumsum(dim=1)
+        threshold = uniform.unsqueeze(1) * cumulative[:, -1:]  # the total is one up to rounding
+        index = torch.searchsorted(cumulative, threshold, right=True)
+        return tokens.gather(1, index.clamp(max=cumulative.shape[1] - 1))[:, 0]
 
 
 @torch.inference_mode()
 def sample(
-    model: Translator,
+    model: IncrementalTranslator,
     source: Int[Tensor, "batch source"],
     sampling: Sampling | None = None,
     *,
     seeds: Sequence[int],
     on_finished: Callable[[int], object] | None = None,
 ) -> list[list[int]]:
-    """Translate a batch of sentences by drawing each next token by its probability.
+    """Translate a batch of sentences by sampling each next token.
 
-    Each sentence has random numbers of its own, so what is drawn for it does not depend on the
-    batch that it is in.
+    Each sentence has its own random generator, so its translation does not depend on the other
+    sentences in the batch.
 
     Args:
         model: in evaluation mode.
         source: ids, padded with ``PAD``.
-        sampling: how to draw; from the model's own distribution if not given.
-        seeds: one per sentence; the same seed draws the same translation again.
-        on_finished: called with the number of sentences that ended in a step (for a progress bar).
+        sampling: how to draw; by default from the model's own distribution.
+        seeds: one per sentence; the same seed gives the same translation.
+        on_finished: called with the number of sentences finished in a step (for a progress bar).
 
     Returns:
         One list of ids per sentence, without ``BOS`` and ``EOS``.
 
     Raises:
-        TfmrError: if there is not a seed for each sentence, the model is in training mode, a
-            sentence is empty or too long, or an id is unknown.
+        TfmrError: if the number of seeds is not the number of sentences, the model is in training
+            mode, the batch or a sentence in it is empty, a sentence is too long, or an id is
+            outside the vocabulary.
     """
-    require(
-        len(seeds) == len(source),
-        f"each sentence needs a seed of its own, or all would share their luck: got {len(seeds)} "
-        f"seeds for {len(source)} sentences",
-    )
     sampling = sampling or Sampling()
     limits = max_output_lengths(model, source)
-    noise = torch.zeros(len(limits), max(limits), dtype=torch.float64)
+    if len(seeds) != len(limits):
+        raise TfmrError(
+            f"sampling needs one seed per sentence: got {len(seeds)} seeds for {len(limits)} "
+            "sentences"
+        )
+    uniform = torch.zeros(len(limits), max(limits), dtype=torch.float64)
     for row, (limit, seed) in enumerate(zip(limits, seeds, strict=True)):
         generator = torch.Generator().manual_seed(seed)
-        noise[row, :limit] = torch.rand(limit, generator=generator, dtype=torch.float64)
-    columns = iter(noise.to(source.device).unbind(dim=1))
+        uniform[row, :limit] = torch.rand(limit, generator=generator, dtype=torch.float64)
+    uniform_per_step = iter(uniform.to(source.device).unbind(dim=1))
 
     def draw(scores: Float[Tensor, "rows vocab"], sentences: Sequence[int]) -> Int[Tensor, "rows"]:
-        return sampling.draw(scores, next(columns)[list(sentences)])
+        return sampling.draw(scores, next(uniform_per_step)[list(sentences)])
 
-    return say(model, source, draw, on_finished)
+    return generate(model, source, draw, on_finished)

@@ -1,37 +1,37 @@
-"""From sentences to sentences: the texts around a search, in batches and in order."""
+"""Text to text: tokenize sentences, translate them in batches by length, keep their order."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from jaxtyping import Int
-from torch import Tensor
-
 from tfmr.data.batches import pad
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.decode.beam import ALPHA, beam_search, check_options
-from tfmr.decode.generate import check_ready
+from tfmr.decode.beam import ALPHA, beam_search, check_beam_options
+from tfmr.decode.generate import check_eval_mode
 from tfmr.decode.greedy import greedy_search
 from tfmr.decode.sampling import Sampling, sample
 from tfmr.errors import TfmrError, require
 from tfmr.special_tokens import UNK
-from tfmr.translator import Translator
+from tfmr.translator import IncrementalTranslator
 
 WINDOW = 16
-"""So many batches are sorted by length together: enough to pad little, few enough to stream."""
+"""Number of batches that are sorted by length together. Larger windows need less padding; smaller
+ones yield the first translations earlier."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A sentence, what was said for it, and the ids of both."""
+    """A translated sentence. All fields are empty if the sentence is empty or was skipped."""
 
     source: list[int]
+    """The ids of the source sentence."""
     ids: list[int]
-    """Without ``BOS`` and ``EOS``."""
+    """The ids of its translation, without ``BOS`` and ``EOS``."""
     text: str
+    """The translation as text."""
 
 
 def translate(
-    model: Translator,
+    model: IncrementalTranslator,
     tokenizer: Tokenizer,
     sentences: Sequence[str],
     *,
@@ -39,26 +39,28 @@ def translate(
     alpha: float = ALPHA,
     sampling: Sampling | None = None,
     seed: int = 0,
-    batch: int = 64,
+    batch_size: int = 64,
     on_finished: Callable[[int], object] | None = None,
 ) -> list[str]:
-    """Translate texts, in their order; those of like length go through the model together.
+    """Translate sentences; the translations are in the same order.
 
     Args:
         model: in evaluation mode.
-        tokenizer: the vocabulary it was trained with.
-        sentences: one sentence each.
-        beam: how many hypotheses :func:`tfmr.decode.beam.beam_search` follows; 1 is greedy
-            decoding.
-        alpha: the length penalty of a beam search.
-        sampling: draw each next token instead.
-        seed: of the draws for the first sentence; the second has the next seed, and so on.
-        batch: how many sentences go through the model at once.
-        on_finished: called with the number of sentences done since the last call.
+        tokenizer: the one that the model was trained with.
+        sentences: one per string. An empty one has an empty translation.
+        beam: hypotheses per sentence of :func:`tfmr.decode.beam.beam_search`; 1 is greedy decoding.
+        alpha: length penalty of the beam search.
+        sampling: sample each next token instead of searching.
+        seed: random seed of the first sentence when sampling; the second uses ``seed + 1``, and
+            so on.
+        batch_size: number of sentences per batch.
+        on_finished: called with the number of sentences finished since the last call (for a
+            progress bar).
 
     Raises:
-        TfmrError: if a sentence is empty, too long or has an unknown word (the message names it),
-            the vocabulary is not the model's, or the options do not go together.
+        TfmrError: if a sentence is too long or has an unknown word (the message names the
+            sentence), the tokenizer is not the model's, the model is in training mode, or an
+            option is out of range or excludes another.
     """
     translations = translate_each(
         model,
@@ -68,14 +70,14 @@ def translate(
         alpha=alpha,
         sampling=sampling,
         seed=seed,
-        batch=batch,
+        batch_size=batch_size,
         on_finished=on_finished,
     )
     return [translation.text for translation in translations]
 
 
 def translate_each(
-    model: Translator,
+    model: IncrementalTranslator,
     tokenizer: Tokenizer,
     sentences: Sequence[str],
     *,
@@ -83,81 +85,111 @@ def translate_each(
     alpha: float = ALPHA,
     sampling: Sampling | None = None,
     seed: int = 0,
-    batch: int = 64,
-    first: int = 1,
+    batch_size: int = 64,
+    first_number: int = 1,
     on_finished: Callable[[int], object] | None = None,
+    on_error: Callable[[int, TfmrError], object] | None = None,
 ) -> Iterator[Translation]:
-    """:func:`translate`, each translation as soon as it and all before it are there.
+    """Translate sentences as :func:`translate` does, and yield each as early as order permits.
 
     All sentences are checked before the first is translated.
 
     Args:
-        first: the number of the first sentence, in messages and for its seed; for a text that comes
-            in several pieces. The others are those of :func:`translate`.
+        first_number: the number of the first sentence, which determines the numbers in messages
+            and the seeds; for a text that arrives in several parts.
+        on_error: called with the number of each sentence that cannot be translated (too long, or
+            with an unknown word) and the error. An empty translation is yielded in its place.
+            Without this callback the first such error is raised.
+
+    The other arguments are those of :func:`translate`.
 
     Raises:
         TfmrError: as :func:`translate`.
     """
-    check_ready(model)
-    check_options(beam, alpha, n_best=1)
+    check_eval_mode(model)
+    check_beam_options(beam, alpha, n_best=1)
     require(
         sampling is None or beam == 1,
-        f"a translation is either searched for or drawn: got beam={beam} and sampling; choose one",
+        f"beam search and sampling exclude each other: got beam={beam} and sampling; choose one",
     )
-    encoded = _encode(model, tokenizer, sentences, first)
-    device = next(model.parameters()).device
+    require(batch_size >= 1, f"batch_size must be at least 1 sentence: got {batch_size}")
+    encoded = _encode(model, tokenizer, sentences, first_number, on_error)
 
-    def search(source: Int[Tensor, "batch source"], numbers: list[int]) -> list[list[int]]:
+    def search(indices: list[int]) -> list[list[int]]:
+        if not indices:
+            return []
+        source = pad([encoded[i] for i in indices]).to(model.device)
         if sampling is not None:
-            seeds = [seed + first - 1 + number for number in numbers]
+            seeds = [seed + first_number - 1 + i for i in indices]
             return sample(model, source, sampling, seeds=seeds, on_finished=on_finished)
         if beam == 1:
             return greedy_search(model, source, on_finished)
-        found = beam_search(model, source, beam, alpha, on_finished=on_finished)
-        return [hypotheses[0].ids if hypotheses else [] for hypotheses in found]
+        results = beam_search(model, source, beam, alpha, on_finished=on_finished)
+        return [hypotheses[0].ids if hypotheses else [] for hypotheses in results]
 
-    def work() -> Iterator[Translation]:
-        for start in range(0, len(encoded), WINDOW * batch):
-            window = range(start, min(start + WINDOW * batch, len(encoded)))
-            order = sorted(window, key=lambda index: len(encoded[index]))
-            waiting: dict[int, Translation] = {}
-            due = start
-            for at in range(0, len(order), batch):
-                numbers = order[at : at + batch]
-                source = pad([encoded[number] for number in numbers]).to(device)
-                for number, ids in zip(numbers, search(source, numbers), strict=True):
-                    waiting[number] = Translation(encoded[number], ids, tokenizer.decode(ids))
-                while due in waiting:
-                    yield waiting.pop(due)
-                    due += 1
+    def in_order() -> Iterator[Translation]:
+        for start in range(0, len(encoded), WINDOW * batch_size):
+            window = range(start, min(start + WINDOW * batch_size, len(encoded)))
+            by_length = sorted(window, key=lambda i: len(encoded[i]))
+            finished: dict[int, Translation] = {}
+            next_index = start
+            for at in range(0, len(window), batch_size):
+                batch = by_length[at : at + batch_size]
+                nonempty = [i for i in batch if encoded[i]]
+                ids: dict[int, list[int]] = {i: [] for i in batch}
+                ids.update(zip(nonempty, search(nonempty), strict=True))
+                if on_finished is not None and len(nonempty) < len(batch):
+                    on_finished(len(batch) - len(nonempty))
+                for i in batch:
+                    finished[i] = Translation(encoded[i], ids[i], tokenizer.decode(ids[i]))
+                while next_index in finished:
+                    yield finished.pop(next_index)
+                    next_index += 1
 
-    return work()
+    return in_order()
 
 
 def _encode(
-    model: Translator, tokenizer: Tokenizer, sentences: Sequence[str], first: int
+    model: IncrementalTranslator,
+    tokenizer: Tokenizer,
+    sentences: Sequence[str],
+    first_number: int,
+    on_error: Callable[[int, TfmrError], object] | None,
 ) -> list[list[int]]:
-    """The ids of all sentences, or an error that names the first that cannot be translated."""
+    """The ids of each sentence; an empty list if it is empty or was reported to ``on_error``."""
     require(
         tokenizer.vocab_size == model.config.source_vocab,
         f"the vocabulary has {tokenizer.vocab_size} tokens and the model "
         f"{model.config.source_vocab}: use the tokenizer that the model was trained with",
     )
     encoded = tokenizer.encode_batch(list(sentences))
-    for number, (sentence, ids) in enumerate(zip(sentences, encoded, strict=True), start=first):
-        require(
-            bool(ids) and not sentence.isspace(),
-            f"sentence {number} is empty: there is nothing to translate; leave out empty lines",
-        )
-        require(
-            len(ids) <= model.config.max_length,
-            f"sentence {number} has {len(ids)} tokens and the model reads at most "
-            f"{model.config.max_length}: split it, or train with a larger max_length",
-        )
-        if UNK in ids:
-            unknown = [word for word in sentence.split() if UNK in tokenizer.encode(word)]
-            raise TfmrError(
-                f"sentence {number} has words that the model never learnt: {', '.join(unknown)}; "
-                f"use the words of its corpus, or a model with a byte-pair vocabulary"
-            )
+    for index, sentence in enumerate(sentences):
+        if not sentence.strip():
+            encoded[index] = []
+            continue
+        number = first_number + index
+        try:
+            _check_sentence(number, sentence, encoded[index], tokenizer, model.config.max_length)
+        except TfmrError as error:
+            if on_error is None:
+                raise
+            on_error(number, error)
+            encoded[index] = []
     return encoded
+
+
+def _check_sentence(
+    number: int, sentence: str, ids: list[int], tokenizer: Tokenizer, max_length: int
+) -> None:
+    """Raise :class:`tfmr.errors.TfmrError` if the model cannot translate the sentence."""
+    if len(ids) > max_length:
+        raise TfmrError(
+            f"sentence {number} has {len(ids)} tokens and the model's max_length is {max_length}: "
+            "split the sentence, or train a model with a larger max_length"
+        )
+    if UNK in ids:
+        unknown = [word for word in sentence.split() if UNK in tokenizer.encode(word)]
+        raise TfmrError(
+            f"sentence {number} has words outside the model's vocabulary: {', '.join(unknown)}; "
+            "use words of its corpus, or a model with a byte-pair vocabulary"
+        )
