@@ -22,7 +22,9 @@ LIMIT = 9
 TINY = TransformerConfig(
     30, 30, d_model=16, n_heads=2, d_ff=32, n_encoder=1, n_decoder=2, dropout=0.0, max_length=LIMIT
 )
-RECURRENT = Seq2SeqConfig(30, 30, d_model=16, dropout=0.0, tie="none", max_length=LIMIT)
+RECURRENT = Seq2SeqConfig(
+    source_vocab=30, target_vocab=30, d_model=16, dropout=0.0, tie="none", max_length=LIMIT
+)
 SENTENCES = [[4, 5, 6, 7, 8, 9, 10], [11, 12], [13, 14, 15, 16], [17], [18, 19, 20], [21, 22, 23]]
 
 
