@@ -80,7 +80,7 @@ def _check_length(length: int) -> None:
 
 
 def _slice(x: Tensor, start: int, max_length: int, width: int) -> slice:
-    """The positions of ``x``, ``(..., length, width)``, from ``start`` on; checks that they exist."""
+    """The positions of ``x``, which must be ``(..., length, width)``, from ``start`` on."""
     if x.dim() < 2 or x.shape[-1] != width:
         raise TfmrError(
             f"the input of a positional encoding must be (..., length, {width}): got "
