@@ -134,7 +134,7 @@ function render({ model, el }) {
     const { selected, causal, scaled } = state;
     const { products, scores, weights, output: mixed } = attend(state, selected);
     const largest = Math.max(1e-9, ...state.v.flat().map(Math.abs));
-    const paint = (cell, number) => cell.style.setProperty("--share", Math.min(1, Math.abs(number) / largest))
+    const paint = (cell, number) => cell.style.setProperty("--fill", Math.min(1, Math.abs(number) / largest))
       ?? cell.classList.toggle("att-negative", number < 0);
 
     choices.forEach((choice, i) => { choice.checked = i === selected; });
@@ -159,7 +159,7 @@ function render({ model, el }) {
       lines[i].classList.toggle("att-selected", i === selected);
       row.forEach((tile, j) => {
         tile.textContent = causal && j > i ? "" : show(rowWeights[j], 2);
-        tile.style.setProperty("--share", rowWeights[j]);
+        tile.style.setProperty("--fill", rowWeights[j]);
       });
     });
 
