@@ -230,7 +230,7 @@ class Stack(nn.Module, Generic[S]):
         """The last layer's ``h`` at every time step, and the final state of every layer.
 
         ``states`` holds one initial state per layer, for example the final states of an earlier
-        call; ``None`` stands for zeros.
+        call; ``None`` means zeros.
 
         Raises:
             TfmrError: if ``x`` is not ``(batch, length, d_in)`` with at least one time step, or
@@ -396,7 +396,7 @@ def state_jacobians(
 
     Each is the product ``J_t ⋯ J_1`` of the Jacobians of single steps; row i, column j is
     ``∂s_t[i]/∂s_0[j]``. The state ``s`` of an LSTM is the concatenation of ``h`` and ``c``, so
-    ``d_state`` is twice ``d_hidden``. ``state`` has batch size 1; ``None`` stands for zeros.
+    ``d_state`` is twice ``d_hidden``. ``state`` has batch size 1; ``None`` means zeros.
 
     Raises:
         TfmrError: if ``x`` is not ``(length, d_in)`` with at least one time step, or ``state`` does

@@ -85,7 +85,7 @@ def test_residual_stream_norms() -> None:
     assert [bar.get_height() for bar in axes.patches] == [3, 6.25]
     middles = [bar.get_x() + bar.get_width() / 2 for bar in axes.patches]
     assert middles == pytest.approx([1, 2])
-    assert "10.0 for the embedding; attention adds 3.0, then 11.0" in figure.alt
+    assert "10.0 for the embedding; attention output 3.0, stream 11.0" in figure.alt
     assert small(figure)
     with pytest.raises(TfmrError, match=r"2 sublayers need 3 norms .* got 2 and 2"):
         residual_stream_norms(["attention", "feed-forward"], [10, 11], [3, 6])

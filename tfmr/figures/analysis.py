@@ -203,7 +203,7 @@ def residual_stream_norms(
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left")
     listed = ", ".join(
-        f"{name} adds {output:.1f}, then {norm:.1f}"
+        f"{name} output {output:.1f}, stream {norm:.1f}"
         for name, output, norm in zip(names, added, norms[1:], strict=True)
     )
     fig.alt = f"Mean norm of the residual stream: {norms[0]:.1f} for the embedding; {listed}."
