@@ -1,9 +1,6 @@
-"""Attention maps, norms and gradients as seen from outside, and parts that are taken away; looking
-changes nothing, and what was taken away comes back.
-"""
+"""Recording changes no output; ablation removes exactly one part and restores it."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -19,10 +16,11 @@ from tfmr.analysis import (
     uniform_attention,
 )
 from tfmr.attention import MultiHeadAttention
+from tfmr.config import BlockConfig
 from tfmr.decode import greedy_search, greedy_search_naive
 from tfmr.encoder import EncoderBlock
 from tfmr.errors import TfmrError
-from tfmr.layers import FeedForward, LayerNorm
+from tfmr.layers import LayerNorm
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.special_tokens import BOS, PAD
 
@@ -34,15 +32,16 @@ TARGET = torch.tensor([[BOS, 10, 11], [BOS, 12, 13]])
 def model() -> Transformer:
     torch.manual_seed(0)
     config = TransformerConfig(
-        20, 20, d_model=16, n_heads=2, d_ff=32, n_encoder=2, n_decoder=2, dropout=0.0, max_length=12
-    )
+        source_vocab=20, target_vocab=20, d_model=16, n_heads=2, d_ff=32, n_encoder=2, n_decoder=2,
+        dropout=0.0, max_length=12,
+    )  # fmt: skip
     return Transformer(config).eval()
 
 
-def test_every_map_is_recorded_by_the_name_of_its_attention(model: Transformer) -> None:
-    plain = model(SOURCE, TARGET)
+def test_record_attention_returns_the_weights_of_every_attention(model: Transformer) -> None:
+    scores = model(SOURCE, TARGET)
     with record_attention(model) as maps:
-        assert_close(model(SOURCE, TARGET), plain)
+        assert_close(model(SOURCE, TARGET), scores)
     shapes = {name: [tuple(weights.shape) for weights in calls] for name, calls in maps.items()}
     assert shapes == {
         **{f"encoder.blocks.{n}.attention": [(2, 2, 4, 4)] for n in range(2)},
@@ -58,22 +57,22 @@ def test_every_map_is_recorded_by_the_name_of_its_attention(model: Transformer) 
             assert not weights[1, :, :, 2:].any()  # the padding
 
 
-def test_recording_ends_with_the_block_even_after_an_error(model: Transformer) -> None:
+def test_recording_stops_after_an_error(model: Transformer) -> None:
     with pytest.raises(TfmrError, match="target ids"), record_attention(model) as maps:
         model(SOURCE, model(SOURCE, TARGET).argmax(dim=-1) + 20)
     model(SOURCE, TARGET)
     assert [len(calls) for calls in maps.values()] == [2, 2, 1, 1, 1, 1]
 
 
-def test_greedy_decoding_leaves_one_map_per_step(model: Transformer) -> None:
+def test_greedy_search_records_one_map_per_step(model: Transformer) -> None:
     with record_attention(model) as maps:
-        (said,) = greedy_search(model, SOURCE[:1])
+        (tokens,) = greedy_search(model, SOURCE[:1])
     calls = maps["decoder.blocks.0.self_attention"]
     assert [weights.shape[-1] for weights in calls] == list(range(1, len(calls) + 1))
-    assert len(calls) in (len(said), len(said) + 1)
+    assert len(calls) in (len(tokens), len(tokens) + 1)
 
 
-def test_norms_are_those_of_the_outputs(model: Transformer) -> None:
+def test_record_norms(model: Transformer) -> None:
     with record_norms(model, EncoderBlock, LayerNorm) as norms:
         memory, _ = model.encode(SOURCE)
     assert norms["encoder.blocks.1"] == [pytest.approx(memory.detach().norm(dim=-1).mean().item())]
@@ -83,16 +82,15 @@ def test_norms_are_those_of_the_outputs(model: Transformer) -> None:
     assert len(norms["encoder.blocks.1"]) == 1
 
 
-def test_entropy_is_zero_for_one_key_and_the_logarithm_for_all_alike() -> None:
+def test_entropy() -> None:
     weights = torch.stack([torch.eye(5)[2], torch.full((5,), 0.2)])
     assert_close(entropy(weights), torch.tensor([0.0, math.log(5)]))
-    two = torch.tensor([[0.5, 0.25, 0.25]])
-    assert_close(entropy(two), torch.tensor([1.5 * math.log(2)]))
+    assert_close(entropy(torch.tensor([[0.5, 0.25, 0.25]])), torch.tensor([1.5 * math.log(2)]))
 
 
-def test_a_model_without_attention() -> None:
+def test_a_model_without_attention_raises_tfmr_error() -> None:
     with (
-        pytest.raises(TfmrError, match="no multi-head attention in a Linear"),
+        pytest.raises(TfmrError, match="a Linear has no multi-head attention"),
         record_attention(nn.Linear(2, 2)),
     ):
         pass
@@ -108,82 +106,74 @@ def attention() -> MultiHeadAttention:
 
 
 @pytest.mark.parametrize("head", range(3))
-def test_without_a_head_its_share_is_missing_and_nothing_else(
+def test_ablate_head_removes_the_contribution_of_one_head(
     attention: MultiHeadAttention, head: int
 ) -> None:
     x = torch.randn(2, 5, 12)
-    whole = attention(x)
-    joined: list[torch.Tensor] = []
-    handle = attention.w_o.register_forward_pre_hook(lambda _, args: joined.append(args[0].clone()))
-    attention(x)
+    heads: list[torch.Tensor] = []  # the concatenated outputs of all heads
+    handle = attention.w_o.register_forward_pre_hook(lambda _, args: heads.append(args[0].clone()))
+    before = attention(x)
     handle.remove()
-    joined[0][..., 4 * head : 4 * head + 4] = 0
+    heads[0][..., 4 * head : 4 * head + 4] = 0
+    expected = attention.w_o(heads[0])
     with ablate_head(attention, head):
-        assert_close(attention(x), attention.w_o(joined[0]))
-        one_less = attention(x)
-    assert_close(attention.w_o(joined[0]), one_less)
-    assert not torch.allclose(one_less, whole)
-    assert torch.equal(attention(x), whole)
+        assert_close(attention(x), expected)
+    assert not torch.allclose(expected, before)
+    assert torch.equal(attention(x), before)
 
 
 @pytest.mark.parametrize("head", range(3))
-def test_without_its_question_a_head_reads_all_alike(
-    attention: MultiHeadAttention, head: int
-) -> None:
+def test_uniform_attention_changes_one_head(attention: MultiHeadAttention, head: int) -> None:
     x = torch.randn(2, 4, 12)
     mask = torch.ones(4, 4).tril().bool()
     with record_attention(attention) as maps:
-        whole = attention(x, mask=mask)
+        output = attention(x, mask=mask)
         with uniform_attention(attention, head):
             attention(x, mask=mask)
     before, after = maps[""]
-    even = mask / mask.sum(dim=-1, keepdim=True)
-    assert_close(after[:, head], even.expand(2, 4, 4))
+    uniform = mask / mask.sum(dim=-1, keepdim=True)
+    assert_close(after[:, head], uniform.expand(2, 4, 4))
     others = [k for k in range(3) if k != head]
     assert torch.equal(after[:, others], before[:, others])
-    assert_close(attention(x, mask=mask), whole)
+    assert_close(attention(x, mask=mask), output)
 
 
-def test_without_a_sublayer_the_stream_passes_by() -> None:
-    block = EncoderBlock(12, 3, 24, dropout=0.0, norm="pre")
+def test_ablate_sublayer_leaves_the_residual_connection() -> None:
+    block = EncoderBlock(BlockConfig(d_model=12, n_heads=3, d_ff=24, dropout=0.0, norm="pre"))
     for parameter in block.parameters():
         nn.init.normal_(parameter)
     x = torch.randn(2, 5, 12)
-    whole = block(x)
+    before = block(x)
     with ablate_sublayer(block.attention):
         assert_close(block(x), block.residuals[1](x, block.feed_forward))
     with ablate_sublayer(block.feed_forward):
         assert_close(block(x), block.residuals[0](x, block.attention))
         with ablate_sublayer(block.attention):
             assert torch.equal(block(x), x)
-    assert isinstance(block.feed_forward, FeedForward)
-    assert torch.equal(block(x), whole)
+    assert torch.equal(block(x), before)
 
 
-def test_decoding_goes_without_it_too(model: Transformer) -> None:
+def test_ablation_applies_to_incremental_decoding(model: Transformer) -> None:
     blocks = model.decoder.blocks
     with ablate_sublayer(blocks[0].cross_attention), ablate_head(blocks[1].self_attention, 1):
         assert greedy_search(model, SOURCE[:1])[0] == greedy_search_naive(model, SOURCE[:1])
 
 
-def test_a_part_comes_back_after_an_error(attention: MultiHeadAttention) -> None:
+def test_weights_are_restored_after_an_error(attention: MultiHeadAttention) -> None:
     before = {name: weight.clone() for name, weight in attention.state_dict().items()}
     with pytest.raises(KeyError), ablate_sublayer(attention):
         raise KeyError
     assert all(torch.equal(w, before[n]) for n, w in attention.state_dict().items())
 
 
-@pytest.mark.parametrize("take_away", [ablate_head, uniform_attention])
-def test_a_head_that_is_not_there(attention: MultiHeadAttention, take_away: Any) -> None:
-    for head in (3, -1):
-        with (
-            pytest.raises(TfmrError, match=f"heads 0 to 2: got head {head}"),
-            take_away(attention, head),
-        ):
-            pass
+@pytest.mark.parametrize("ablate", [ablate_head, uniform_attention])
+@pytest.mark.parametrize("head", [3, -1])
+def test_an_invalid_head_raises_tfmr_error(attention: MultiHeadAttention, ablate, head) -> None:
+    with pytest.raises(TfmrError, match=f"from 0 to 2: got {head}"), ablate(attention, head):
+        pass
 
 
-def test_a_recording_within_another_leaves_the_outer_one_as_it_was(model: Transformer) -> None:
+def test_nested_recording_restores_the_outer_one(model: Transformer) -> None:
     with record_attention(model) as outer:
         with record_attention(model.encoder) as inner:
             model(SOURCE, TARGET)

@@ -1,4 +1,4 @@
-"""Cells and stacks against torch.nn, against formulas worked by hand, and against themselves."""
+"""Cells and stacks compared with torch.nn, with their formulas and with autograd."""
 
 import math
 
@@ -22,74 +22,69 @@ from tfmr.recurrent import (
     truncated_bptt,
 )
 
-KINDS = [(RNN, nn.RNN), (LSTM, nn.LSTM), (GRU, nn.GRU)]
 BATCH, LENGTH, D_IN, D_HIDDEN = 3, 7, 4, 5
 
 
 def tensors(states):
-    """All tensors of a nested tuple, in order."""
+    """All tensors of nested tuples, in order."""
     return [states] if isinstance(states, Tensor) else [t for part in states for t in tensors(part)]
 
 
-def pair(own, torchs, layers):
+def weighted_sum(outputs, direction, states):
+    """A scalar that depends on every output and, differently, on every state."""
+    return (outputs * direction).sum() + sum(
+        (i + 2) * state.square().sum() for i, state in enumerate(states)
+    )
+
+
+@pytest.mark.parametrize("n_layers", [1, 3])
+@pytest.mark.parametrize(
+    ("stack_class", "torch_class"), [(RNN, nn.RNN), (LSTM, nn.LSTM), (GRU, nn.GRU)]
+)
+def test_outputs_and_gradients_equal_torch(stack_class, torch_class, n_layers):
     torch.manual_seed(0)
-    stack = own(D_IN, D_HIDDEN, layers).double()
-    module = torchs(D_IN, D_HIDDEN, layers, batch_first=True).double()
+    stack = stack_class(D_IN, D_HIDDEN, n_layers).double()
+    module = torch_class(D_IN, D_HIDDEN, n_layers, batch_first=True).double()
     copy_from_torch(stack, module)
-    return stack, module
-
-
-@pytest.mark.parametrize("layers", [1, 3])
-@pytest.mark.parametrize(("own", "torchs"), KINDS)
-def test_equal_to_torch_forward_and_gradient(own, torchs, layers):
-    stack, module = pair(own, torchs, layers)
-    x = torch.randn(BATCH, LENGTH, D_IN, dtype=torch.double)
-    first = torch.randn(2, layers, BATCH, D_HIDDEN, dtype=torch.double)
-    ours = [x.clone().requires_grad_(), first.clone().requires_grad_()]
-    theirs = [x.clone().requires_grad_(), first.clone().requires_grad_()]
-    is_lstm = own is LSTM
-    states = tuple(zip(*ours[1], strict=True)) if is_lstm else tuple(ours[1][0])
-    outputs, final = stack(ours[0], states)
-    expected, last = module(theirs[0], (theirs[1][0], theirs[1][1]) if is_lstm else theirs[1][0])
+    x = torch.randn(BATCH, LENGTH, D_IN).double()
+    # Per layer for the stack; (h, c), each stacked by layer, for torch.nn.
+    initial = torch.randn(2, n_layers, BATCH, D_HIDDEN).double()
+    ours = [x.clone().requires_grad_(), initial.clone().requires_grad_()]
+    theirs = [x.clone().requires_grad_(), initial.clone().requires_grad_()]
+    if stack_class is LSTM:
+        outputs, final = stack(ours[0], tuple(zip(*ours[1], strict=True)))
+        expected, last = module(theirs[0], tuple(theirs[1]))
+        final = [torch.stack(states) for states in zip(*final, strict=True)]
+    else:
+        outputs, final = stack(ours[0], tuple(ours[1][0]))
+        expected, last = module(theirs[0], theirs[1][0])
+        final = [torch.stack(final)]
     assert_close(outputs, expected)
-    by_layer = list(zip(*last, strict=True)) if is_lstm else list(last)
-    assert_close(tensors(final), tensors(tuple(by_layer)))
+    assert_close(final, tensors(last))
 
     direction = torch.randn_like(expected)
-    for out, ends in ((outputs, final), (expected, last)):
-        total = (out * direction).sum()
-        for index, part in enumerate(tensors(ends) if ends is not final else torchs_order(ends)):
-            total = total + (index + 2) * part.square().sum()
-        total.backward()
-    assert_close(ours[0].grad, theirs[0].grad)
-    assert_close(ours[1].grad, theirs[1].grad)
+    weighted_sum(outputs, direction, final).backward()
+    weighted_sum(expected, direction, tensors(last)).backward()
+    assert_close([x.grad for x in ours], [x.grad for x in theirs])
     for layer, cell in enumerate(stack.cells):
-        of = {name: getattr(module, f"{name}_l{layer}").grad for name in
-              ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}  # fmt: skip
-        assert_close(cell.from_input.weight.grad, of["weight_ih"])
-        assert_close(cell.from_hidden.weight.grad, of["weight_hh"])
-        assert_close(cell.from_input.bias.grad, of["bias_ih"])
-        if own is GRU:
-            assert_close(cell.candidate_bias.grad, of["bias_hh"][2 * D_HIDDEN :])
-            assert not torch.allclose(cell.candidate_bias.grad, of["bias_ih"][2 * D_HIDDEN :])
-        else:
-            assert_close(cell.from_input.bias.grad, of["bias_hh"])
-
-
-def torchs_order(final):
-    """States by kind, then by layer, stacked as torch.nn returns them."""
-    if isinstance(final[0], Tensor):
-        return [torch.stack(final)]
-    return [torch.stack(part) for part in zip(*final, strict=True)]
+        gradients = {
+            name: getattr(module, f"{name}_l{layer}").grad
+            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        }
+        assert_close(cell.w_x.weight.grad, gradients["weight_ih"])
+        assert_close(cell.w_h.weight.grad, gradients["weight_hh"])
+        assert_close(cell.w_x.bias.grad, gradients["bias_ih"])
+        if stack_class is GRU:
+            assert_close(cell.candidate_bias.grad, gradients["bias_hh"][2 * D_HIDDEN :])
 
 
 @pytest.mark.parametrize("make", [RNN, LSTM, GRU, lambda *a: GRU(*a, reset_after=False)])
-def test_a_stack_is_the_cell_step_by_step(make):
+def test_stack_equals_its_cells_step_by_step(make):
     torch.manual_seed(1)
     stack = make(D_IN, D_HIDDEN, 2)
     x = torch.randn(BATCH, LENGTH, D_IN)
     outputs, final = stack(x)
-    lower, upper = stack.start(BATCH)
+    lower, upper = stack.initial_state(BATCH)
     for t in range(LENGTH):
         lower = stack.cells[0](x[:, t], lower)
         upper = stack.cells[1](stack.cells[0].hidden(lower), upper)
@@ -97,59 +92,54 @@ def test_a_stack_is_the_cell_step_by_step(make):
     assert_close(tensors(final), tensors((lower, upper)))
 
 
-def test_rnn_cell_is_the_formula():
+def test_rnn_cell_equals_the_formula():
     cell = RNNCell(2, 3)
     x, h = torch.randn(4, 2), torch.randn(4, 3)
-    w_x, w_h = cell.from_input.weight.T, cell.from_hidden.weight.T
-    assert_close(cell(x, h), torch.tanh(x @ w_x + h @ w_h + cell.from_input.bias))
+    assert_close(
+        cell(x, h), torch.tanh(x @ cell.w_x.weight.T + h @ cell.w_h.weight.T + cell.w_x.bias)
+    )
 
 
-def test_lstm_gates_open_and_close_as_their_names_say():
+def test_lstm_gates():
     cell = LSTMCell(1, 1)
     h, c = torch.tensor([[0.3]]), torch.tensor([[0.7]])
+    i, f, o = 0, 1, 3
     with torch.no_grad():
-        cell.from_input.weight.zero_()
-        cell.from_hidden.weight.zero_()
-        i, f, o = 0, 1, 3
-        for opened, expected in (
+        cell.w_x.weight.zero_()
+        cell.w_h.weight.zero_()
+        for open_gates, expected in (
             ([f, o], 0.7),
             ([i, o], math.tanh(0.5)),
             ([i, f, o], 0.7 + math.tanh(0.5)),
         ):
-            bias = torch.full((4,), -50.0)
-            bias[opened] = 50.0
-            bias[2] = 0.5
-            cell.from_input.bias.copy_(bias)
-            after, memory = cell(torch.zeros(1, 1), (h, c))
-            assert_close(memory.item(), expected)
-            assert_close(after.item(), math.tanh(expected))
-        cell.from_input.bias[o] = -50.0
+            cell.w_x.bias.fill_(-50.0)
+            cell.w_x.bias[open_gates] = 50.0
+            cell.w_x.bias[2] = 0.5  # the candidate
+            next_h, next_c = cell(torch.zeros(1, 1), (h, c))
+            assert_close(next_c.item(), expected)
+            assert_close(next_h.item(), math.tanh(expected))
+        cell.w_x.bias[o] = -50.0
         assert abs(cell(torch.zeros(1, 1), (h, c))[0].item()) < 1e-12
 
 
-@pytest.mark.parametrize("forget_bias", [1.0, 3.0])
-def test_forget_bias_starts_the_forget_gate_and_no_other(forget_bias):
+def test_forget_bias_sets_the_bias_of_the_forget_gate_only():
     torch.manual_seed(2)
-    plain = LSTMCell(D_IN, D_HIDDEN, forget_bias=0.0)
+    default = LSTMCell(D_IN, D_HIDDEN).w_x.bias
     torch.manual_seed(2)
-    bias = LSTMCell(D_IN, D_HIDDEN, forget_bias=forget_bias).from_input.bias
-    assert (bias[D_HIDDEN : 2 * D_HIDDEN] == forget_bias).all()
-    rest = [*range(D_HIDDEN), *range(2 * D_HIDDEN, 4 * D_HIDDEN)]
-    assert_close(bias[rest], plain.from_input.bias[rest])
-    assert (
-        LSTM(D_IN, D_HIDDEN, 2, forget_bias=forget_bias).cells[1].from_input.bias[5:10]
-        == forget_bias
-    ).all()
+    stack = LSTM(D_IN, D_HIDDEN, 2, forget_bias=3.0)
+    forget = slice(D_HIDDEN, 2 * D_HIDDEN)
+    assert (default[forget] == 1).all()
+    assert all((cell.w_x.bias[forget] == 3).all() for cell in stack.cells)
+    others = [*range(D_HIDDEN), *range(2 * D_HIDDEN, 4 * D_HIDDEN)]
+    assert_close(stack.cells[0].w_x.bias[others], default[others])
 
 
-def test_gru_without_reset_after_is_the_papers_formula():
+def test_gru_without_reset_after_equals_the_formula_of_the_paper():
     torch.manual_seed(3)
     cell = GRUCell(2, 3, reset_after=False)
     x, h = torch.randn(4, 2), torch.randn(4, 3)
-    (x_r, x_z, x_n), (w_r, w_z, w_n) = (
-        cell.project(x).chunk(3, -1),
-        cell.from_hidden.weight.chunk(3, 0),
-    )
+    x_r, x_z, x_n = cell.project(x).chunk(3, -1)
+    w_r, w_z, w_n = cell.w_h.weight.chunk(3, 0)
     r, z = torch.sigmoid(x_r + h @ w_r.T), torch.sigmoid(x_z + h @ w_z.T)
     expected = z * h + (1 - z) * torch.tanh(x_n + (r * h) @ w_n.T)
     assert_close(cell(x, h), expected)
@@ -158,23 +148,23 @@ def test_gru_without_reset_after_is_the_papers_formula():
     assert not torch.allclose(after(x, h), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("layers", [1, 3])
-def test_parameter_counts_are_the_formulas(layers):
+@pytest.mark.parametrize("n_layers", [1, 3])
+def test_parameter_count(n_layers):
     def count(module):
         return sum(p.numel() for p in module.parameters())
 
-    for gates, own, torchs in ((1, RNN, nn.RNN), (4, LSTM, nn.LSTM)):
-        expected = parameter_count(gates, D_IN, D_HIDDEN, layers)
-        assert count(own(D_IN, D_HIDDEN, layers)) == expected
-        assert count(torchs(D_IN, D_HIDDEN, layers)) == expected + layers * gates * D_HIDDEN
-    expected = parameter_count(3, D_IN, D_HIDDEN, layers)
-    assert count(GRU(D_IN, D_HIDDEN, layers, reset_after=False)) == expected
-    assert count(GRU(D_IN, D_HIDDEN, layers)) == expected + layers * D_HIDDEN
-    assert count(nn.GRU(D_IN, D_HIDDEN, layers)) == expected + layers * 3 * D_HIDDEN
+    for gates, stack_class, torch_class in ((1, RNN, nn.RNN), (4, LSTM, nn.LSTM), (3, GRU, nn.GRU)):
+        expected = parameter_count(gates, D_IN, D_HIDDEN, n_layers)
+        assert (
+            count(torch_class(D_IN, D_HIDDEN, n_layers)) == expected + n_layers * gates * D_HIDDEN
+        )
+        second_bias = n_layers * D_HIDDEN if stack_class is GRU else 0
+        assert count(stack_class(D_IN, D_HIDDEN, n_layers)) == expected + second_bias
+    assert count(GRU(D_IN, D_HIDDEN, n_layers, reset_after=False)) == expected
     assert parameter_count(4, 100, 256) == 4 * (100 * 256 + 256 * 256 + 256)
 
 
-def test_weights_start_within_one_over_root_d_hidden():
+def test_initial_weights_are_within_one_over_root_d_hidden():
     for parameter in RNN(D_IN, 16, 2).parameters():
         assert parameter.abs().max() <= 1 / 4
         assert parameter.unique().numel() > 1
@@ -185,23 +175,23 @@ def test_dropout_acts_between_layers_only():
     x = torch.randn(BATCH, LENGTH, D_IN)
     one, two = GRU(D_IN, 64, 1, dropout=0.5), GRU(D_IN, 64, 2, dropout=0.5)
     assert_close(one(x)[0], one.eval()(x)[0])
-    noisy, states = two(x)
-    clean, calm = two.eval()(x)
-    assert not torch.allclose(noisy, clean)
-    assert_close(states[0], calm[0])
-    assert (noisy != 0).all()
+    outputs, states = two(x)
+    outputs_eval, states_eval = two.eval()(x)
+    assert not torch.allclose(outputs, outputs_eval)
+    assert_close(states[0], states_eval[0])
+    assert (outputs != 0).all()
 
 
-def test_the_gradient_of_a_long_sequence_has_linearly_many_nodes():
+def test_autograd_graph_grows_linearly_with_the_length():
     def nodes(length):
         outputs, _ = RNN(2, 3)(torch.randn(1, length, 2))
-        seen, todo = set(), [outputs.grad_fn]
+        found, todo = set(), [outputs.grad_fn]
         while todo:
             node = todo.pop()
-            if node is not None and node not in seen:
-                seen.add(node)
+            if node is not None and node not in found:
+                found.add(node)
                 todo += [parent for parent, _ in node.next_functions]
-        return seen
+        return found
 
     names = [node.name() for node in nodes(20)]
     assert "UnbindBackward0" in names
@@ -209,21 +199,18 @@ def test_the_gradient_of_a_long_sequence_has_linearly_many_nodes():
     assert len(nodes(40)) < 2 * len(nodes(20))
 
 
-# ---- truncated backpropagation ---------------------------------------------------------------
-
-
 def gradients(stack, losses):
     stack.zero_grad()
-    for value in losses:
-        value.backward()
+    for loss in losses:
+        loss.backward()
     return [p.grad.clone() for p in stack.parameters()]
 
 
-def chunked(x, y, length):
+def chunks(x, y, length):
     return list(zip(x.split(length, dim=1), y.split(length, dim=1), strict=True))
 
 
-def squared(outputs, targets):
+def squared_error(outputs, targets):
     return (outputs - targets).square().sum()
 
 
@@ -232,44 +219,43 @@ def test_truncated_bptt_with_one_chunk_is_full_bptt(make):
     torch.manual_seed(5)
     stack = make(D_IN, D_HIDDEN, 2).double()
     x, y = torch.randn(BATCH, 12, D_IN).double(), torch.randn(BATCH, 12, D_HIDDEN).double()
-    full = gradients(stack, [squared(stack(x)[0], y)])
-    one = gradients(stack, truncated_bptt(stack, chunked(x, y, 12), squared))
-    assert_close(one, full)
+    full = gradients(stack, [squared_error(stack(x)[0], y)])
+    assert_close(gradients(stack, truncated_bptt(stack, chunks(x, y, 12), squared_error)), full)
 
-    parts = list(truncated_bptt(stack, chunked(x, y, 4), squared))
-    assert len(parts) == 3
-    assert_close(sum(parts), squared(stack(x)[0], y))
-    cut = gradients(stack, truncated_bptt(stack, chunked(x, y, 4), squared))
-    assert not torch.allclose(cut[1], full[1], rtol=1e-3)
+    losses = list(truncated_bptt(stack, chunks(x, y, 4), squared_error))
+    assert len(losses) == 3
+    assert_close(sum(losses), squared_error(stack(x)[0], y))
+    truncated = gradients(stack, truncated_bptt(stack, chunks(x, y, 4), squared_error))
+    assert not torch.allclose(truncated[1], full[1], rtol=1e-3)
 
 
-def test_truncated_gradient_holds_the_entering_state_constant():
+def test_truncated_gradient_treats_the_initial_state_of_a_chunk_as_constant():
     torch.manual_seed(6)
     stack = RNN(1, 1).double()
     with torch.no_grad():
-        stack.cells[0].from_hidden.weight.fill_(0.8)
+        stack.cells[0].w_h.weight.fill_(0.8)
     x, y = torch.randn(1, 3, 1).double(), torch.zeros(1, 3, 1).double()
-    gradients(stack, truncated_bptt(stack, chunked(x, y, 1), lambda out, _: out.sum()))
+    gradients(stack, truncated_bptt(stack, chunks(x, y, 1), lambda out, _: out.sum()))
     h = [0.0, *stack(x)[0].flatten().tolist()]
-    predicted = sum((1 - h[t] ** 2) * h[t - 1] for t in (1, 2, 3))
-    assert_close(stack.cells[0].from_hidden.weight.grad.item(), predicted)
+    expected = sum((1 - h[t] ** 2) * h[t - 1] for t in (1, 2, 3))
+    assert_close(stack.cells[0].w_h.weight.grad.item(), expected)
 
 
-def test_truncated_bptt_flows_on_from_given_states_and_through_steps_of_an_optimiser():
+def test_truncated_bptt_continues_from_given_states_and_with_updated_weights():
     torch.manual_seed(7)
     stack = LSTM(D_IN, D_HIDDEN)
     x, y = torch.randn(BATCH, 8, D_IN), torch.randn(BATCH, 8, D_HIDDEN)
     _, states = stack(x[:, :4])
-    (value,) = truncated_bptt(stack, chunked(x[:, 4:], y[:, 4:], 4), squared, states)
-    assert_close(value, squared(stack(x)[0][:, 4:], y[:, 4:]))
+    (loss,) = truncated_bptt(stack, chunks(x[:, 4:], y[:, 4:], 4), squared_error, states)
+    assert_close(loss, squared_error(stack(x)[0][:, 4:], y[:, 4:]))
     optimiser = torch.optim.SGD(stack.parameters(), lr=0.01)
-    for value in truncated_bptt(stack, chunked(x, y, 2), squared):
+    for loss in truncated_bptt(stack, chunks(x, y, 2), squared_error):
         optimiser.zero_grad()
-        value.backward()
+        loss.backward()
         optimiser.step()
 
 
-def test_detach_keeps_numbers_and_drops_the_graph():
+def test_detach_keeps_values_and_structure():
     h = torch.ones(2, requires_grad=True) * 2
     nested = detach(((h, h), h))
     assert all(not t.requires_grad for t in tensors(nested))
@@ -277,78 +263,66 @@ def test_detach_keeps_numbers_and_drops_the_graph():
     assert isinstance(nested[0], tuple)
 
 
-# ---- Jacobians -------------------------------------------------------------------------------
-
-
-def test_rnn_jacobians_are_the_product_in_the_formula():
+def test_rnn_jacobians_equal_the_formula():
     torch.manual_seed(8)
     cell = RNNCell(2, 3).double()
     x, h = torch.randn(5, 2).double(), torch.randn(1, 3).double()
     product = torch.eye(3).double()
-    found = state_jacobians(cell, x, h)
+    jacobians = state_jacobians(cell, x, h)
     for t in range(5):
         h = cell(x[t : t + 1], h)
-        product = torch.diag(1 - h[0] ** 2) @ cell.from_hidden.weight @ product
-        assert_close(found[t], product.detach())
+        product = torch.diag(1 - h[0] ** 2) @ cell.w_h.weight @ product
+        assert_close(jacobians[t], product.detach())
 
 
 @pytest.mark.parametrize("make", [RNNCell, LSTMCell, GRUCell])
-def test_jacobians_agree_with_autograd_through_the_whole_sequence(make):
+def test_jacobians_equal_autograd(make):
     torch.manual_seed(9)
     cell = make(2, 3).double()
     x = torch.randn(4, 2).double()
-    is_lstm = make is LSTMCell
-    start = torch.randn(6 if is_lstm else 3).double()
+
+    def state_of(flat):
+        return tuple(flat[None].chunk(2, dim=1)) if make is LSTMCell else flat[None]
 
     def run(flat):
-        state = tuple(flat[None].chunk(2, dim=1)) if is_lstm else flat[None]
+        state = state_of(flat)
         for row in x:
             state = cell(row[None], state)
         return torch.cat(tensors(state), dim=1)[0]
 
-    state = tuple(start[None].chunk(2, dim=1)) if is_lstm else start[None]
-    expected = torch.autograd.functional.jacobian(run, start)
-    assert_close(state_jacobians(cell, x, state)[-1], expected)
+    initial = torch.randn(6 if make is LSTMCell else 3).double()
+    expected = torch.autograd.functional.jacobian(run, initial)
+    assert_close(state_jacobians(cell, x, state_of(initial))[-1], expected)
     assert state_jacobians(cell, x).shape == (4, *expected.shape)
 
 
-# ---- errors ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("call", "message"),
     [
-        (lambda: RNNCell(0, 3), "d_in and d_hidden of at least 1, got 0 and 3"),
-        (lambda: LSTM(2, 3, layers=0), "at least 1 layer"),
-        (lambda: GRU(2, 3, 2, dropout=1.0), r"probability in \[0, 1\), got 1.0"),
-        (lambda: RNNCell(2, 3)(torch.zeros(1, 5), torch.zeros(1, 3)), "d_in=2 numbers, got 5"),
-        (lambda: RNNCell(2, 3)(torch.zeros(1, 2), torch.zeros(1, 4)), r"= \(1, 3\), got \(1, 4\)"),
-        (lambda: LSTM(2, 3)(torch.zeros(4, 5, 3)), "d_in=2 numbers, got 3"),
-        (lambda: LSTM(2, 3)(torch.zeros(4, 0, 2)), "at least one step"),
-        (lambda: GRU(2, 3)(torch.zeros(4, 5, 2), (torch.zeros(1, 3),)), "kept from another batch"),
-        (lambda: GRU(2, 3, 2)(torch.zeros(4, 5, 2), (torch.zeros(4, 3),)), "per layer, got 1"),
+        (lambda: RNNCell(0, 3), "d_in and d_hidden of at least 1: got 0 and 3"),
+        (lambda: LSTM(2, 3, n_layers=0), "at least one layer"),
+        (lambda: GRU(2, 3, 2, dropout=1.0), r"probability in \[0, 1\): got 1.0"),
+        (lambda: RNNCell(2, 3).project(torch.tensor(1.0)), r"got shape \(\)"),
+        (lambda: RNNCell(2, 3)(torch.zeros(2), torch.zeros(1, 3)), r"d_in=2\): got \(2,\)"),
+        (lambda: RNNCell(2, 3)(torch.zeros(1, 5), torch.zeros(1, 3)), r"d_in=2 .* shape \(1, 5"),
+        (lambda: RNNCell(2, 3)(torch.zeros(1, 2), torch.zeros(1, 4)), r"= \(1, 3\): got \(1, 4\)"),
+        (lambda: RNN(2, 3)(torch.zeros(5, 2)), r"\(batch, length, d_in\) .* got \(5, 2\)"),
+        (lambda: LSTM(2, 3)(torch.zeros(4, 5, 3)), r"d_in=2 .* got shape \(4, 5, 3\)"),
+        (lambda: LSTM(2, 3)(torch.zeros(4, 0, 2)), "at least one time step"),
+        (lambda: LSTMCell(2, 3).check_state((torch.zeros(2, 3),), 2), r"2 tensor\(s\): got 1"),
+        (lambda: GRU(2, 3)(torch.zeros(4, 5, 2), (torch.zeros(1, 3),)), "another batch"),
+        (lambda: GRU(2, 3, 2)(torch.zeros(4, 5, 2), (torch.zeros(4, 3),)), "per layer: got 1"),
         (lambda: state_jacobians(RNNCell(2, 3), torch.zeros(4, 2), torch.zeros(2, 3)), "batch"),
+        (lambda: state_jacobians(RNNCell(2, 3), torch.zeros(0, 2)), "at least one time step"),
         (lambda: copy_from_torch(RNN(2, 3), nn.GRU(2, 3)), "same kind and size"),
         (lambda: copy_from_torch(RNN(2, 3), nn.RNN(2, 4)), "same kind and size"),
-        (lambda: copy_from_torch(RNN(2, 3), nn.RNN(2, 3, bidirectional=True)), "in one direction"),
+        (lambda: copy_from_torch(RNN(2, 3), nn.RNN(2, 3, bidirectional=True)), "unidirectional"),
         (lambda: copy_from_torch(RNN(2, 3), nn.RNN(2, 3, bias=False)), "and biases"),
         (lambda: copy_from_torch(RNN(2, 3), nn.RNN(2, 3, nonlinearity="relu")), "with tanh"),
-        (lambda: half_a_state(LSTMCell(2, 3)), r"2 part\(s\): got 1"),
         (lambda: copy_from_torch(GRU(2, 3, reset_after=False), nn.GRU(2, 3)), "reset_after=True"),
     ],
 )  # fmt: skip
-def test_a_mistake_says_what_was_expected(wrong, message):
-    with pytest.raises(TfmrError, match=message) as caught:
-        wrong()
-    assert "\n" not in str(caught.value)
-
-
-def half_a_state(cell):
-    check = type(cell).check_state
-    getattr(check, "__wrapped__", check)(cell, (torch.zeros(2, 3),), 2)
-
-
-def test_a_sequence_without_a_batch_axis_is_refused():
-    forward = RNN.forward.__wrapped__
-    with pytest.raises(TfmrError, match=r"\(batch, length, d_in\)"):
-        forward(RNN(2, 3), torch.zeros(5, 2))
+def test_invalid_arguments_raise_tfmr_error(unchecked, call, message):
+    with pytest.raises(TfmrError, match=message) as error:
+        call()
+    assert "\n" not in str(error.value)

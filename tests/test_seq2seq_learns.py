@@ -1,4 +1,4 @@
-"""Recurrent translators learn, and attention does what it is for."""
+"""Recurrent translation models learn, and attention learns the alignment."""
 
 from itertools import product
 
@@ -13,43 +13,47 @@ from tfmr.train.trainer import Trainer
 
 LENGTH = 8
 SENTENCES = torch.randint(4, 16, (2100, LENGTH), generator=torch.Generator().manual_seed(0))
-"""Any words in any order, so none can be guessed from the others; word ``n`` means ``n + 12``."""
+"""Independent random tokens, so that no token is predictable from the others. The translation of
+token ``n`` is ``n + 12``."""
 
 
-def trainer(cell: str, attention: bool) -> Trainer:
+def build_trainer(cell: str, attention: bool) -> Trainer:
     torch.manual_seed(0)
-    config = Seq2SeqConfig(28, 28, cell, attention, d_model=32, dropout=0.0, max_length=LENGTH + 1)
-    pairs = [(words, [n + 12 for n in words]) for words in SENTENCES[100:].tolist()]
-    how = TrainConfig(peak_lr=1e-2, warmup=50, ema_decay=0.9, label_smoothing=0.0)
-    return Trainer(Seq2Seq(config), Batches(pairs, 640, 0, 32), how)
+    config = Seq2SeqConfig(
+        source_vocab=28, target_vocab=28, cell=cell, attention=attention, d_model=32, dropout=0.0,
+        max_length=LENGTH + 1,
+    )  # fmt: skip
+    pairs = [(tokens, [n + 12 for n in tokens]) for tokens in SENTENCES[100:].tolist()]
+    train = TrainConfig(peak_lr=1e-2, warmup=50, ema_decay=0.9, label_smoothing=0.0)
+    return Trainer(Seq2Seq(config), Batches(pairs, 640, 0, 32), train)
 
 
 @pytest.mark.parametrize(
     ("cell", "attention"), list(product(["rnn", "lstm", "gru"], [False, True]))
 )
-def test_every_kind_learns(cell: str, attention: bool) -> None:
-    curve = trainer(cell, attention).run(steps=40)
+def test_loss_decreases(cell: str, attention: bool) -> None:
+    curve = build_trainer(cell, attention).run(steps=40)
     assert curve[0].loss > 3
     assert curve[-1].loss < 2.6
 
 
-def test_with_attention_it_repeats_a_sentence_that_one_vector_cannot_hold() -> None:
+def test_attention_translates_sentences_that_do_not_fit_into_one_vector() -> None:
     source = SENTENCES[:100]
-    wanted = torch.cat((source + 12, torch.full((100, 1), EOS)), dim=1)
-    right = {}
+    expected = torch.cat((source + 12, torch.full((100, 1), EOS)), dim=1)
+    accuracy = {}
     for attention in (True, False):
-        learning = trainer("lstm", attention)
-        learning.run(steps=150)
-        model = learning.averaged()
-        said = torch.full((100, 1), BOS)
+        trainer = build_trainer("lstm", attention)
+        trainer.run(steps=150)
+        model = trainer.averaged_model()
+        tokens = torch.full((100, 1), BOS)
         with torch.no_grad():
             state = model.start(source, LENGTH + 1)
             for _ in range(LENGTH + 1):
-                words = model.step(said[:, -1], state).argmax(dim=-1, keepdim=True)
-                said = torch.cat((said, words), dim=1)
-        right[attention] = (said[:, 1:] == wanted).all(dim=1).float().mean().item()
+                following = model.step(tokens[:, -1], state).argmax(dim=-1, keepdim=True)
+                tokens = torch.cat((tokens, following), dim=1)
+        accuracy[attention] = (tokens[:, 1:] == expected).all(dim=1).float().mean().item()
         if attention:
-            read = model.alignment(source, said[:, :-1])[:, :LENGTH].argmax(dim=-1)
-            assert (read == torch.arange(LENGTH)).float().mean() > 0.95
-    assert right[True] > 0.95
-    assert right[False] < 0.1
+            attended = model.alignment(source, tokens[:, :-1])[:, :LENGTH].argmax(dim=-1)
+            assert (attended == torch.arange(LENGTH)).float().mean() > 0.95
+    assert accuracy[True] > 0.95
+    assert accuracy[False] < 0.1

@@ -1,7 +1,6 @@
-"""Additive attention, the first one: a small network scores each source word for each target word.
+"""Additive attention (Bahdanau, Cho and Bengio, 2015): a small network computes each score.
 
-In it the decoder of a recurrent translator stopped having to remember the whole source: Bahdanau,
-Cho and Bengio (2015). The masks are those of :mod:`tfmr.attention`: ``True`` keeps a key.
+Masks are those of :mod:`tfmr.attention`: ``True`` marks a key that may be attended to.
 """
 
 import math
@@ -10,30 +9,27 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tfmr.errors import require
+from tfmr.errors import TfmrError, require
 
 
 class AdditiveAttention(nn.Module):
-    r"""Read from a memory in proportion to how well each of its vectors answers the query.
+    r"""Attention whose scores come from a network with one hidden layer.
 
     .. math:: e_{ij} = v^\top \tanh(s_i W + h_j U), \qquad
               \alpha_{ij} = \frac{\exp e_{ij}}{\sum_k \exp e_{ik}}, \qquad
               c_i = \sum_j \alpha_{ij} h_j
 
-    The query :math:`s_i` is a state of the decoder, :math:`h_j` the encoder's vector at source
-    position :math:`j`. Bahdanau et al. (2015), section 3.1 and appendix A.1.2, in rows times
-    matrices; :func:`additive_attention_naive` is the version to read.
+    The query :math:`s_i` is a state of the decoder, and :math:`h_j` is the encoder output at source
+    position :math:`j`, which is also the value. Bahdanau et al. (2015), section 3.1 and appendix
+    A.1.2. :func:`additive_attention_naive` computes the same in loops.
 
-    Two things are done for speed. The product ``h_j U`` does not look at the query, so
-    :meth:`project` computes it once per sentence. And the tanh is taken as ``2 σ(2x) − 1``, because
-    a processor's σ may be ten times as fast as its tanh: the inner 2 goes into keys and queries,
-    the outer 2 into ``v``, and the −1 takes the same number, the sum of ``v``, from all scores of a
-    query, which their softmax does not see.
+    The keys :math:`h_j U` do not depend on the query, so :meth:`project_keys` computes them once
+    per sentence.
 
     Args:
         d_query: size of a query.
-        d_memory: size of a vector of the memory.
-        d_hidden: size of the vectors inside the tanh.
+        d_memory: size of an encoder output.
+        d_hidden: size of the hidden layer.
 
     Raises:
         TfmrError: if a size is not positive.
@@ -48,23 +44,23 @@ class AdditiveAttention(nn.Module):
         )
         self.w = nn.Linear(d_query, d_hidden, bias=False)
         self.u = nn.Linear(d_memory, d_hidden, bias=False)
-        # The paper starts v at zero, so that at first every word is read alike (appendix B.1).
+        # Zero as in appendix B.1 of the paper: the initial attention weights are uniform.
         self.v = nn.Parameter(torch.zeros(d_hidden))
 
-    def project(
+    def project_keys(
         self, memory: Float[Tensor, "batch key d_memory"]
     ) -> Float[Tensor, "batch key d_hidden"]:
-        """The keys ``2 h_j U``, to be given to every :meth:`forward` over this memory.
+        """The keys ``h_j U``, which every :meth:`forward` over this memory takes.
 
         Raises:
-            TfmrError: if the last axis is not ``d_memory``.
+            TfmrError: if ``memory`` is not ``(batch, key, d_memory)``.
         """
-        require(
-            memory.shape[-1] == self.u.in_features,
-            f"the memory must have d_memory={self.u.in_features} numbers per position in its last "
-            f"axis: got {tuple(memory.shape)}",
-        )
-        keys: Tensor = 2 * self.u(memory)
+        if memory.dim() != 3 or memory.shape[-1] != self.u.in_features:
+            raise TfmrError(
+                f"the memory must be (batch, key, d_memory={self.u.in_features}): got "
+                f"{tuple(memory.shape)}"
+            )
+        keys: Tensor = self.u(memory)
         return keys
 
     def forward(
@@ -74,31 +70,36 @@ class AdditiveAttention(nn.Module):
         memory: Float[Tensor, "batch key d_memory"],
         mask: Bool[Tensor, "batch key"],
     ) -> tuple[Float[Tensor, "batch query d_memory"], Float[Tensor, "batch query key"]]:
-        """What each query reads, and the weights with which it reads it.
+        """The context vector and the attention weights of each query.
 
         Args:
             query: states of the decoder.
-            keys: what :meth:`project` made of ``memory``.
-            memory: the encoder's vectors.
-            mask: ``True`` where the memory holds a real token, at least one in each row.
+            keys: the result of :meth:`project_keys` for ``memory``.
+            memory: the encoder outputs.
+            mask: ``True`` at real tokens, of which each sentence needs at least one.
 
         Raises:
-            TfmrError: if the shapes do not fit each other.
+            TfmrError: if the shapes do not match.
         """
-        require(
-            query.shape[-1] == self.w.in_features,
-            f"a query must have d_query={self.w.in_features} numbers in its last axis: got "
-            f"{tuple(query.shape)}",
-        )
-        require(
-            keys.shape[:2] == memory.shape[:2] == mask.shape and len(query) == len(keys),
-            "queries, keys, memory and mask belong to the same sentences: got query "
-            f"{tuple(query.shape)}, keys {tuple(keys.shape)}, memory {tuple(memory.shape)}, mask "
-            f"{tuple(mask.shape)}; the keys are project(memory), the mask is (batch, key)",
-        )
-        inside = 2 * self.w(query)[:, :, None] + keys[:, None]  # (batch, query, key, d_hidden)
-        scores = inside.sigmoid_() @ (2 * self.v)
-        weights = scores.masked_fill(~mask[:, None], -math.inf).softmax(dim=-1)
+        if query.dim() != 3 or query.shape[-1] != self.w.in_features:
+            raise TfmrError(
+                f"the queries must be (batch, query, d_query={self.w.in_features}): got "
+                f"{tuple(query.shape)}"
+            )
+        if (
+            keys.dim() != 3
+            or keys.shape[-1] != self.w.out_features
+            or not keys.shape[:2] == memory.shape[:2] == mask.shape
+            or len(query) != len(keys)
+        ):
+            raise TfmrError(
+                "queries, keys, memory and mask must belong to the same sentences: got query "
+                f"{tuple(query.shape)}, keys {tuple(keys.shape)}, memory {tuple(memory.shape)}, "
+                f"mask {tuple(mask.shape)}; keys are project_keys(memory), the mask is (batch, key)"
+            )
+        hidden = torch.tanh(self.w(query)[:, :, None] + keys[:, None])  # (batch, query, key, d_hid)
+        scores = (hidden @ self.v).masked_fill(~mask[:, None], -math.inf)
+        weights = scores.softmax(dim=-1)
         return weights @ memory, weights
 
 
@@ -108,22 +109,28 @@ def additive_attention_naive(
     memory: Float[Tensor, "batch key d_memory"],
     mask: Bool[Tensor, "batch key"],
 ) -> tuple[Float[Tensor, "batch query d_memory"], Float[Tensor, "batch query key"]]:
-    """What ``attention`` computes, in the loops of the equations: for each query, for each key.
+    """The result of ``attention``, computed as the equations are written: per query and key.
 
     Raises:
-        TfmrError: if a sentence has no real token.
+        TfmrError: if the mask does not fit the memory, or a sentence has no real token.
     """
     require(
+        mask.shape == memory.shape[:2] and len(query) == len(memory),
+        "the mask must be (batch, key), and queries and memory must belong to the same sentences: "
+        f"got query {tuple(query.shape)}, memory {tuple(memory.shape)}, mask {tuple(mask.shape)}",
+    )
+    require(
         bool(mask.any(dim=1).all()),
-        "every query must be allowed to read at least one key: the mask hides a whole sentence, "
-        "whose softmax would be 0/0 (NaN)",
+        "each sentence needs at least one key that may be attended to: the mask hides a whole "
+        "sentence, whose softmax would be 0/0 (NaN)",
     )
     weights = query.new_zeros(*query.shape[:2], memory.shape[1])
     for row in range(len(query)):
-        real = mask[row].nonzero().flatten().tolist()
+        visible = mask[row].nonzero().flatten().tolist()
         for i, s in enumerate(query[row]):
             scores = [
-                attention.v @ torch.tanh(attention.w(s) + attention.u(memory[row, j])) for j in real
+                attention.v @ torch.tanh(attention.w(s) + attention.u(memory[row, j]))
+                for j in visible
             ]
-            weights[row, i, real] = torch.stack(scores).softmax(dim=0)
+            weights[row, i, visible] = torch.stack(scores).softmax(dim=0)
     return weights @ memory, weights

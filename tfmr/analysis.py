@@ -1,6 +1,4 @@
-"""Looking inside: attention maps of any model, the size of its gradients and activations, and what
-it says when a part of it is taken away.
-"""
+"""Analysis of models: attention weights, vector norms, and ablation of heads and sublayers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,53 +14,51 @@ from tfmr.layers import FeedForward
 
 @contextmanager
 def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
-    """Record every attention map of ``model`` while the ``with`` block runs.
+    """Record the attention weights of ``model`` within the ``with`` statement.
 
     Yields:
         For each multi-head attention, by its name in the model (such as
-        ``"decoder.blocks.0.cross_attention"``), the maps ``(batch, heads, query, key)`` of its
-        calls, in order.
+        ``"decoder.blocks.0.cross_attention"``), the weights ``(batch, heads, query, key)`` of each
+        call, in order.
 
     Raises:
         TfmrError: if the model has no multi-head attention.
 
-    >>> block = MultiHeadAttention(8, 2)
-    >>> with record_attention(nn.ModuleDict({"only": block})) as maps:
-    ...     _ = block(torch.zeros(1, 3, 8))
-    >>> [tuple(weights.shape) for weights in maps["only"]]
+    >>> model = nn.ModuleDict({"attention": MultiHeadAttention(8, 2)})
+    >>> with record_attention(model) as maps:
+    ...     _ = model["attention"](torch.zeros(1, 3, 8))
+    >>> [tuple(weights.shape) for weights in maps["attention"]]
     [(1, 2, 3, 3)]
     """
     attentions = {name: m for name, m in model.named_modules() if isinstance(m, MultiHeadAttention)}
-    require(
-        bool(attentions), f"there is no multi-head attention in a {type(model).__name__} to record"
-    )
+    require(bool(attentions), f"a {type(model).__name__} has no multi-head attention to record")
     maps: dict[str, list[Tensor]] = {name: [] for name in attentions}
-    before = {name: attention.recorded for name, attention in attentions.items()}
+    before = {name: attention.recorded_weights for name, attention in attentions.items()}
     for name, attention in attentions.items():
-        attention.recorded = maps[name]
+        attention.recorded_weights = maps[name]
     try:
         yield maps
     finally:
         for name, attention in attentions.items():
-            attention.recorded = before[name]
+            attention.recorded_weights = before[name]
 
 
 @contextmanager
 def record_norms(model: nn.Module, *kinds: type[nn.Module]) -> Iterator[dict[str, list[float]]]:
-    """Record how long the vectors are that leave every part of ``kinds`` in the ``with`` block.
+    """Record the norms of the outputs of all submodules of the given ``kinds``.
 
     Yields:
-        For each part, by name, the mean Euclidean norm over the last axis of the output of each of
-        its calls.
+        For each such submodule, by its name in the model, the mean Euclidean norm over the last
+        axis of the output of each of its calls within the ``with`` statement.
     """
     norms: dict[str, list[float]] = {}
     handles = []
     for name, module in model.named_modules():
         if isinstance(module, kinds):
-            found = norms[name] = []
+            norms[name] = []
 
-            def hook(_: nn.Module, __: object, output: Tensor, found: list[float] = found) -> None:
-                found.append(float(output.detach().norm(dim=-1).mean()))
+            def hook(_: nn.Module, __: object, output: Tensor, name: str = name) -> None:
+                norms[name].append(float(output.detach().norm(dim=-1).mean()))
 
             handles.append(module.register_forward_hook(hook))
     try:
@@ -73,7 +69,7 @@ def record_norms(model: nn.Module, *kinds: type[nn.Module]) -> Iterator[dict[str
 
 
 def entropy(weights: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
-    """How spread out attention is, in nats: 0 for one key, log n for n keys alike.
+    """The entropy of attention weights in nats: 0 for a single key, log n if uniform over n keys.
 
     >>> entropy(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
     tensor([0.0000, 0.6931])
@@ -84,50 +80,50 @@ def entropy(weights: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
 
 @contextmanager
 def ablate_head(attention: MultiHeadAttention, head: int) -> Iterator[None]:
-    """Let one head say nothing while the ``with`` block runs: its rows of :math:`W^O` are zero.
+    """Remove one head within the ``with`` statement: set its rows of :math:`W^O` to zero.
 
-    Each head has ``d_k`` rows of :math:`W^O` (columns in the matrix that :class:`torch.nn.Linear`
-    stores), so the output is the sum of the other heads' shares. Michel et al. (2019), section 2.3.
+    A head has ``d_k`` rows of :math:`W^O` (columns of the matrix that :class:`torch.nn.Linear`
+    stores). The output is then the sum over the other heads. Michel et al. (2019), section 2.3.
 
     Raises:
         TfmrError: if there is no such head.
     """
-    own = _own(attention, head)
-    with _zeroed(attention.w_o.weight[:, own]):
+    columns = _head_slice(attention, head)
+    with _zeroed(attention.w_o.weight[:, columns]):
         yield
 
 
 @contextmanager
 def uniform_attention(attention: MultiHeadAttention, head: int) -> Iterator[None]:
-    """Let one head read all that its mask allows alike while the ``with`` block runs.
+    """Make the attention weights of one head uniform within the ``with`` statement.
 
-    Its queries are zero, so all its scores are, and their softmax is even. Its values and its share
-    of :math:`W^O` stay.
+    The queries of the head are set to zero, so all its scores are zero and the softmax is uniform
+    over the keys that the mask allows. Its values and its rows of :math:`W^O` are unchanged.
 
     Raises:
         TfmrError: if there is no such head.
     """
-    own = _own(attention, head)
-    with _zeroed(attention.w_q.weight[own], attention.w_q.bias[own]):
+    rows = _head_slice(attention, head)
+    with _zeroed(attention.w_q.weight[rows], attention.w_q.bias[rows]):
         yield
 
 
 @contextmanager
-def ablate_sublayer(part: MultiHeadAttention | FeedForward) -> Iterator[None]:
-    """Let a whole sublayer add nothing to the stream while the ``with`` block runs.
+def ablate_sublayer(sublayer: MultiHeadAttention | FeedForward) -> Iterator[None]:
+    """Make the output of a sublayer zero within the ``with`` statement.
 
-    Its last linear map is zero, weights and biases, and the residual path remains.
+    Its last linear layer is set to zero, weights and bias; the residual connection remains.
     """
-    last = part.contract if isinstance(part, FeedForward) else part.w_o
+    last = sublayer.contract if isinstance(sublayer, FeedForward) else sublayer.w_o
     with _zeroed(last.weight, last.bias):
         yield
 
 
-def _own(attention: MultiHeadAttention, head: int) -> slice:
-    """The dimensions of ``d_model`` that one head works in."""
+def _head_slice(attention: MultiHeadAttention, head: int) -> slice:
+    """The dimensions of ``d_model`` that belong to one head."""
     require(
         0 <= head < attention.n_heads,
-        f"this attention has the heads 0 to {attention.n_heads - 1}: got head {head}",
+        f"head must be an index from 0 to {attention.n_heads - 1}: got {head}",
     )
     d_k = attention.d_model // attention.n_heads
     return slice(head * d_k, (head + 1) * d_k)
@@ -135,7 +131,7 @@ def _own(attention: MultiHeadAttention, head: int) -> slice:
 
 @contextmanager
 def _zeroed(*parameters: Tensor) -> Iterator[None]:
-    """Set parameters, or views of them, to zero, and put them back whatever happens."""
+    """Set parameters, or views of parameters, to zero, and restore them afterwards."""
     before = [parameter.detach().clone() for parameter in parameters]
     try:
         with torch.no_grad():

@@ -1,4 +1,7 @@
-"""Position: how a network without recurrence is told the order of its input."""
+"""Positional encodings: sinusoidal, learned and rotary.
+
+Without them, a Transformer does not depend on the order of its input tokens.
+"""
 
 import math
 
@@ -10,12 +13,13 @@ from tfmr.errors import TfmrError, require
 
 
 def frequencies(d: int, base: float = 10000.0) -> Float[Tensor, "pairs"]:
-    r"""The frequencies :math:`\omega_i = base^{-2i/d}` in radians per position, fastest first.
+    r"""The frequencies :math:`\omega_i = base^{-2i/d}` in radians per position, highest first.
 
-    A vector of ``d`` numbers holds ``d / 2`` of them, one per pair of dimensions; the wavelength of
-    pair :math:`i` is :math:`2\pi / \omega_i` positions. Vaswani et al. (2017), section 3.5.
+    There are ``d / 2``, one per pair of dimensions; the wavelength of pair :math:`i` is
+    :math:`2\pi / \omega_i` positions. Vaswani et al. (2017), section 3.5.
 
-    In double precision, because an angle multiplies a frequency, and its error, by the position.
+    The result is in double precision: the error of an angle is that of the frequency times the
+    position.
 
     Raises:
         TfmrError: if ``d`` is not a positive even number.
@@ -29,16 +33,17 @@ def frequencies(d: int, base: float = 10000.0) -> Float[Tensor, "pairs"]:
 def sinusoidal_naive(
     length: int, d_model: int, base: float = 10000.0
 ) -> Float[Tensor, "length d_model"]:
-    r"""The table of the paper, written as its two formulas are.
+    r"""The sinusoidal table, computed entry by entry from the formulas of the paper.
 
     .. math:: PE_{(pos, 2i)} = \sin(pos / base^{2i/d_{model}}), \qquad
               PE_{(pos, 2i+1)} = \cos(pos / base^{2i/d_{model}})
 
-    Vaswani et al. (2017), section 3.5. :func:`sinusoidal` computes the same at once.
+    Vaswani et al. (2017), section 3.5. :func:`sinusoidal` computes the same table vectorised.
 
     Raises:
-        TfmrError: if ``d_model`` is not even.
+        TfmrError: if ``length`` is negative or ``d_model`` is not a positive even number.
     """
+    _check_length(length)
     _check_even(d_model)
     table = torch.empty(length, d_model)
     for pos in range(length):
@@ -50,13 +55,14 @@ def sinusoidal_naive(
 
 
 def sinusoidal(length: int, d_model: int, base: float = 10000.0) -> Float[Tensor, "length d_model"]:
-    """One row per position, a sine and a cosine per frequency: ``(length, d_model)``.
+    """A table with one row per position and one sine and cosine per frequency.
 
     Vaswani et al. (2017), section 3.5.
 
     Raises:
-        TfmrError: if ``d_model`` is not even.
+        TfmrError: if ``length`` is negative or ``d_model`` is not a positive even number.
     """
+    _check_length(length)
     angles = torch.outer(torch.arange(length).double(), frequencies(d_model, base))
     return torch.stack([angles.sin(), angles.cos()], dim=-1).reshape(length, d_model).float()
 
@@ -64,26 +70,38 @@ def sinusoidal(length: int, d_model: int, base: float = 10000.0) -> Float[Tensor
 def _check_even(d: int) -> None:
     require(
         d > 0 and d % 2 == 0,
-        "positions are written into pairs of dimensions (a sine and a cosine), so d must be "
-        f"even: got d={d}",
+        "a positional encoding has a sine and a cosine per frequency, so its size must be even: "
+        f"got d={d}",
     )
 
 
-def _check_end(end: int, max_length: int) -> None:
-    if end > max_length:
+def _check_length(length: int) -> None:
+    require(length >= 0, f"the number of positions must not be negative: got {length}")
+
+
+def _slice(x: Tensor, start: int, max_length: int, width: int) -> slice:
+    """The positions of ``x``, which must be ``(..., length, width)``, from ``start`` on."""
+    if x.dim() < 2 or x.shape[-1] != width:
         raise TfmrError(
-            f"the model has positions for {max_length} tokens and was given {end}: shorten the "
+            f"the input of a positional encoding must be (..., length, {width}): got "
+            f"{tuple(x.shape)}"
+        )
+    end = start + x.shape[-2]
+    if start < 0 or end > max_length:
+        raise TfmrError(
+            f"the model has positions 0 to {max_length - 1}: got {start} to {end - 1}; shorten the "
             f"sentence, or build the model with max_length >= {end}"
         )
+    return slice(start, end)
 
 
 class SinusoidalPosition(nn.Module):
-    """Add the rows of :func:`sinusoidal` to the embeddings. Nothing is learned.
+    """Add the rows of :func:`sinusoidal` to the embeddings; no parameters.
 
     Args:
         d_model: size of an embedding.
-        max_length: the number of positions in the table.
-        base: of the geometric progression of wavelengths; the paper's 10000.
+        max_length: number of positions in the table.
+        base: base of the geometric progression of wavelengths; 10000 in the paper.
     """
 
     table: Tensor
@@ -95,14 +113,12 @@ class SinusoidalPosition(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch length d_model"], start: int = 0
     ) -> Float[Tensor, "batch length d_model"]:
-        """Tell the vectors of ``x`` that they stand at ``start``, ``start + 1`` and so on.
+        """Add the encodings of positions ``start``, ``start + 1``, … to ``x``.
 
         Raises:
-            TfmrError: if the last of them lies beyond the table.
+            TfmrError: if a position is not in the table or ``x`` has the wrong size.
         """
-        end = start + x.shape[1]
-        _check_end(end, len(self.table))
-        return x + self.table[start:end]
+        return x + self.table[_slice(x, start, *self.table.shape)]
 
 
 class LearnedPosition(nn.Module):
@@ -110,36 +126,44 @@ class LearnedPosition(nn.Module):
 
     Args:
         d_model: size of an embedding.
-        max_length: the number of positions that have a vector; there is none beyond.
+        max_length: number of positions.
+
+    Raises:
+        TfmrError: if a size is not positive.
     """
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
+        require(
+            d_model >= 1 and max_length >= 1,
+            f"d_model and max_length must be positive: got {d_model} and {max_length}",
+        )
         self.table = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)
 
     def forward(
         self, x: Float[Tensor, "batch length d_model"], start: int = 0
     ) -> Float[Tensor, "batch length d_model"]:
-        """Tell the vectors of ``x`` that they stand at ``start``, ``start + 1`` and so on.
+        """Add the vectors of positions ``start``, ``start + 1``, … to ``x``.
 
         Raises:
-            TfmrError: if the last of them has no vector.
+            TfmrError: if a position has no vector or ``x`` has the wrong size.
         """
-        end = start + x.shape[1]
-        _check_end(end, len(self.table))
-        return x + self.table[start:end]
+        return x + self.table[_slice(x, start, *self.table.shape)]
 
 
 def rotate_naive(
     x: Float[Tensor, "*batch length d_k"], start: int = 0, base: float = 10000.0
 ) -> Float[Tensor, "*batch length d_k"]:
-    r"""Turn each pair of dimensions at position :math:`pos` by :math:`pos \cdot \omega_i`.
+    r"""Rotate each pair of dimensions at position :math:`pos` by the angle :math:`pos\,\omega_i`.
 
     One 2 × 2 rotation matrix per position and pair, as in Su et al. (2021), section 3.2.1,
-    equation 13. :class:`RotaryPosition` computes the same at once.
+    equation 13. :class:`RotaryPosition` computes the same vectorised.
+
+    Raises:
+        TfmrError: if the size of the vectors is not a positive even number.
     """
     omega = frequencies(x.shape[-1], base)
-    turned = torch.empty_like(x)
+    rotated = torch.empty_like(x)
     for index in range(x.shape[-2]):
         for i, frequency in enumerate(omega.tolist()):
             angle = (start + index) * frequency
@@ -147,21 +171,21 @@ def rotate_naive(
                 [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
             )
             pair = slice(2 * i, 2 * i + 2)
-            turned[..., index, pair] = x[..., index, pair] @ rotation.T
-    return turned
+            rotated[..., index, pair] = x[..., index, pair] @ rotation.T
+    return rotated
 
 
 class RotaryPosition(nn.Module):
-    r"""Rotary positions: turn queries and keys instead of adding to embeddings.
+    r"""Rotary position embedding: rotate queries and keys instead of adding to the embeddings.
 
-    The scalar product of a query turned by :math:`m\omega` and a key turned by :math:`n\omega`
-    depends on the positions through :math:`m - n` alone. Su et al. (2021), section 3.2.2,
+    The dot product of a query rotated by :math:`m\omega` and a key rotated by :math:`n\omega`
+    depends on the positions only through :math:`m - n`. Su et al. (2021), section 3.2.2,
     equation 15.
 
     Args:
-        d_k: size of a query and a key of one head.
-        max_length: the number of positions in the table of angles.
-        base: of the geometric progression of wavelengths.
+        d_k: size of the queries and keys of one head.
+        max_length: number of positions in the table of angles.
+        base: base of the geometric progression of wavelengths.
     """
 
     cos: Tensor
@@ -176,13 +200,13 @@ class RotaryPosition(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch length d_k"], start: int = 0
     ) -> Float[Tensor, "*batch length d_k"]:
-        """Rotate the vectors of ``x`` as those of positions ``start``, ``start + 1`` and so on.
+        """Rotate the vectors of ``x`` according to positions ``start``, ``start + 1``, ….
 
         Raises:
-            TfmrError: if the last of them lies beyond the table.
+            TfmrError: if a position is not in the table or ``x`` has the wrong size.
         """
-        end = start + x.shape[-2]
-        _check_end(end, len(self.cos))
-        cos, sin = self.cos[start:end], self.sin[start:end]
+        max_length, pairs = self.cos.shape
+        positions = _slice(x, start, max_length, 2 * pairs)
+        cos, sin = self.cos[positions], self.sin[positions]
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)

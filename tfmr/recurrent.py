@@ -1,8 +1,8 @@
-"""Networks that read one step after another: RNN, LSTM and GRU, and truncated backpropagation.
+"""Recurrent networks (RNN, LSTM, GRU) and truncated backpropagation through time.
 
-A *cell* turns one input and the state before it into the state after it. A *stack* runs cells over
-a whole sequence, the outputs of one layer being the inputs of the next. Vectors are rows: ``x_t``
-is multiplied from the right, ``x_t W_x``, and ``nn.Linear`` keeps the transpose of ``W_x``.
+A *cell* computes the next state from one input and the current state. A *stack* runs one cell per
+layer over a whole sequence; the outputs of each layer are the inputs of the next. Vectors are rows,
+so a matrix multiplies from the right, ``x_t W_x``; ``nn.Linear`` stores the transpose of ``W_x``.
 """
 
 import math
@@ -15,91 +15,98 @@ from torch import Tensor, nn
 
 from tfmr.errors import TfmrError, require
 
-Pair = tuple[Tensor, Tensor]
-S = TypeVar("S", Tensor, Pair)
-"""The state of one layer: a tensor ``h``, or for an LSTM the pair ``(h, c)``."""
+LSTMState = tuple[Tensor, Tensor]
+"""Hidden state and cell state, ``(h, c)``."""
+S = TypeVar("S", Tensor, LSTMState)
+"""The state of one layer: the hidden state ``h``, or ``(h, c)`` for an LSTM."""
 
 
 class Cell(nn.Module, Generic[S]):
-    """What all cells share: two matrices, one bias, and the order *project the input, then step*.
+    """Base class of the cells: an input projection, a recurrent projection, and :meth:`step`.
 
-    Only the hidden state forces one step to wait for another. The product ``x W_x + b`` does not
-    look at it: a stack computes that part for all steps at once and calls :meth:`step` in a loop.
+    The input projection ``x W_x + b`` does not depend on the state, so a stack computes it for all
+    time steps in one matrix multiplication and calls only :meth:`step` in a loop.
 
-    A cell has ``gates`` blocks of size ``d_hidden`` side by side in each matrix: one for an RNN,
-    four for an LSTM, three for a GRU.
+    Each matrix has ``gates`` groups of ``d_hidden`` columns: 1 for an RNN, 4 for an LSTM and 3 for
+    a GRU, the candidate included.
     """
 
     gates: ClassVar[int]
-    parts: ClassVar[int] = 1  # of a state
+    state_tensors: ClassVar[int] = 1
 
     def __init__(self, d_in: int, d_hidden: int) -> None:
         super().__init__()
         require(
             d_in >= 1 and d_hidden >= 1,
-            f"a recurrent cell needs d_in and d_hidden of at least 1, got {d_in} and {d_hidden}",
+            f"a recurrent cell needs d_in and d_hidden of at least 1: got {d_in} and {d_hidden}",
         )
         self.d_in = d_in
         self.d_hidden = d_hidden
-        self.from_input = nn.Linear(d_in, self.gates * d_hidden)
-        # One bias for the sum of both products: a second one could be added into it.
-        self.from_hidden = nn.Linear(d_hidden, self.gates * d_hidden, bias=False)
+        self.w_x = nn.Linear(d_in, self.gates * d_hidden)
+        # One bias is enough: torch.nn has two, which are only ever added.
+        self.w_h = nn.Linear(d_hidden, self.gates * d_hidden, bias=False)
         bound = 1 / math.sqrt(d_hidden)
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -bound, bound)
 
-    def start(self, batch: int) -> S:
-        """The state before the first step: zeros, on the device and in the type of the weights."""
-        zeros: object = self.from_hidden.weight.new_zeros(batch, self.d_hidden)
+    def initial_state(self, batch: int) -> S:
+        """A state of zeros, with the device and the dtype of the weights."""
+        zeros: object = self.w_h.weight.new_zeros(batch, self.d_hidden)
         return cast(S, zeros)
 
     def step(self, projected: Float[Tensor, "batch gates_d_hidden"], state: S) -> S:
-        """The next state from ``projected`` = ``x W_x + b`` and the state before."""
+        """The next state from ``projected`` = ``x W_x + b`` and the current state."""
         raise NotImplementedError
 
     def hidden(self, state: S) -> Float[Tensor, "batch d_hidden"]:
-        """The part ``h`` of a state, which is the cell's output."""
+        """The hidden state ``h``, which is the output of the cell."""
         return state[0] if isinstance(state, tuple) else state
 
     def project(self, x: Float[Tensor, "... d_in"]) -> Float[Tensor, "... gates_d_hidden"]:
-        """``x W_x + b`` for any number of steps at once.
+        """The input projection ``x W_x + b``, for any number of time steps at once.
 
         Raises:
             TfmrError: if the last axis of ``x`` is not ``d_in``.
         """
-        require(
-            x.shape[-1] == self.d_in,
-            f"the cell reads inputs of d_in={self.d_in} numbers, got {x.shape[-1]} in the last axis"
-            f" of {tuple(x.shape)}: check the embedding size, or the order of the axes",
-        )
-        return cast(Tensor, self.from_input(x))
+        if x.dim() == 0 or x.shape[-1] != self.d_in:
+            raise TfmrError(
+                f"the input must have d_in={self.d_in} features in its last axis: got shape "
+                f"{tuple(x.shape)}; check the embedding size and the order of the axes"
+            )
+        return cast(Tensor, self.w_x(x))
 
     def check_state(self, state: S, batch: int) -> None:
-        """Raise :class:`TfmrError` unless ``state`` has its parts, each ``(batch, d_hidden)``."""
-        parts = state if isinstance(state, tuple) else (state,)
-        require(
-            len(parts) == self.parts,
-            f"a {type(self).__name__}'s state has {self.parts} part(s): got {len(parts)}",
-        )
-        for part in parts:
-            require(
-                tuple(part.shape) == (batch, self.d_hidden),
-                f"the state should be (batch, d_hidden) = {(batch, self.d_hidden)}, got"
-                f" {tuple(part.shape)}: a state kept from another batch or another cell?",
+        """Raise :class:`TfmrError` unless ``state`` holds tensors of ``(batch, d_hidden)``."""
+        tensors = state if isinstance(state, tuple) else (state,)
+        if len(tensors) != self.state_tensors:
+            raise TfmrError(
+                f"the state of a {type(self).__name__} consists of {self.state_tensors} tensor(s): "
+                f"got {len(tensors)}"
             )
+        for tensor in tensors:
+            if tensor.shape != (batch, self.d_hidden):
+                raise TfmrError(
+                    f"the state must be (batch, d_hidden) = {(batch, self.d_hidden)}: got "
+                    f"{tuple(tensor.shape)}; does it belong to another batch or another cell?"
+                )
 
     def forward(self, x: Float[Tensor, "batch d_in"], state: S) -> S:
-        """One step: the state after reading ``x``.
+        """One time step: the state after the input ``x``.
 
         Raises:
-            TfmrError: if ``x`` or ``state`` has another size than the cell.
+            TfmrError: if ``x`` or ``state`` does not have the shape that the cell expects.
         """
+        if x.dim() != 2:
+            raise TfmrError(
+                f"the input of one step must be (batch, d_in={self.d_in}): got {tuple(x.shape)}; "
+                "add a batch axis with x.unsqueeze(0)"
+            )
         self.check_state(state, x.shape[0])
         return self.step(self.project(x), state)
 
 
 class RNNCell(Cell[Tensor]):
-    """The recurrent network of Elman (1990), with tanh: ``h_t = tanh(x_t W_x + h_{t-1} W_h + b)``.
+    """The Elman (1990) network with tanh: ``h_t = tanh(x_t W_x + h_{t-1} W_h + b)``.
 
     Has ``d_hidden · (d_in + d_hidden + 1)`` parameters.
     """
@@ -112,44 +119,44 @@ class RNNCell(Cell[Tensor]):
         state: Float[Tensor, "batch d_hidden"],
     ) -> Float[Tensor, "batch d_hidden"]:
         """``tanh(projected + h_{t-1} W_h)``."""
-        return torch.tanh(projected + self.from_hidden(state))
+        return torch.tanh(projected + self.w_h(state))
 
 
-class LSTMCell(Cell[Pair]):
-    """Long short-term memory, Hochreiter and Schmidhuber (1997), as Gers et al. (2000) write it.
+class LSTMCell(Cell[LSTMState]):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997) with a forget gate.
 
-    That is, with a forget gate::
+    As in Gers et al. (2000)::
 
-        i, f, o = σ(x W_x + h_{t-1} W_h + b)      input, forget and output gate, each its own block
+        i, f, o = σ(x W_x + h_{t-1} W_h + b)      input, forget and output gate (own columns each)
         g       = tanh(x W_x + h_{t-1} W_h + b)   the candidate
         c_t     = f ⊙ c_{t-1} + i ⊙ g
         h_t     = o ⊙ tanh(c_t)
 
-    The blocks lie in the order i, f, g, o. The state is the pair ``(h, c)``, and the parameters are
-    ``4 · d_hidden · (d_in + d_hidden + 1)``.
+    The columns of the matrices are in the order i, f, g, o. The state is ``(h, c)``, and the cell
+    has ``4 · d_hidden · (d_in + d_hidden + 1)`` parameters.
 
-    ``forget_bias`` is where the bias of ``f`` starts: at 1 the gate starts near σ(1) ≈ 0.73, and
-    the cell remembers before it has learnt what to remember (Gers et al., 2000; Jozefowicz et al.,
-    2015). Larger values remember for longer.
+    ``forget_bias`` is the initial bias of ``f``. At 1 the gate starts near σ(1) ≈ 0.73, so that the
+    cell state and its gradient persist early in training (Gers et al., 2000; Jozefowicz et al.,
+    2015); with larger values they persist for more steps.
     """
 
     gates = 4
-    parts = 2
+    state_tensors = 2
 
     def __init__(self, d_in: int, d_hidden: int, forget_bias: float = 1.0) -> None:
         super().__init__(d_in, d_hidden)
         with torch.no_grad():
-            self.from_input.bias[d_hidden : 2 * d_hidden] = forget_bias
+            self.w_x.bias[d_hidden : 2 * d_hidden] = forget_bias
 
-    def start(self, batch: int) -> Pair:
-        """Zeros for ``h`` and for ``c``."""
-        zeros = self.from_hidden.weight.new_zeros(batch, self.d_hidden)
+    def initial_state(self, batch: int) -> LSTMState:
+        """Zeros for ``h`` and ``c``."""
+        zeros = self.w_h.weight.new_zeros(batch, self.d_hidden)
         return zeros, zeros
 
-    def step(self, projected: Float[Tensor, "batch four_d_hidden"], state: Pair) -> Pair:
+    def step(self, projected: Float[Tensor, "batch four_d_hidden"], state: LSTMState) -> LSTMState:
         """The next ``(h, c)``."""
         h, c = state
-        i, f, g, o = (projected + self.from_hidden(h)).chunk(4, dim=-1)
+        i, f, g, o = (projected + self.w_h(h)).chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
 
@@ -157,19 +164,20 @@ class LSTMCell(Cell[Pair]):
 class GRUCell(Cell[Tensor]):
     """The gated recurrent unit of Cho et al. (2014), section 2.3.
 
-    It has one vector of state and two gates::
+    It has two gates and one state vector::
 
-        r, z = σ(x W_x + h_{t-1} W_h + b)               reset and update gate, each its own block
+        r, z = σ(x W_x + h_{t-1} W_h + b)                reset and update gate (own columns each)
         n    = tanh(x W_x + b + r ⊙ (h_{t-1} W_h + b'))  the candidate, with reset_after
-        n    = tanh(x W_x + b + (r ⊙ h_{t-1}) W_h)       the candidate, as in the paper
+        n    = tanh(x W_x + b + (r ⊙ h_{t-1}) W_h)       the candidate in the paper
         h_t  = (1 − z) ⊙ n + z ⊙ h_{t-1}
 
-    The blocks lie in the order r, z, n. ``reset_after`` applies the reset gate after the matrix
-    product, as ``torch.nn.GRU`` does: one product for all three blocks instead of two. Then the
-    candidate has a second bias ``b'`` that cannot be added into ``b``, since ``r`` multiplies it.
-    Chung et al. (2014) write z and 1 − z the other way round.
+    The columns of the matrices are in the order r, z, n. With ``reset_after`` the reset gate is
+    applied after the matrix multiplication, as in ``torch.nn.GRU``, so that one multiplication
+    serves r, z and n. The candidate then has a second bias ``b'``, which cannot be merged into
+    ``b`` because ``r`` multiplies it. Chung et al. (2014) exchange z and 1 − z.
 
-    Has ``3 · d_hidden · (d_in + d_hidden + 1)`` parameters; ``reset_after`` adds ``d_hidden``.
+    The cell has ``3 · d_hidden · (d_in + d_hidden + 1)`` parameters; ``reset_after`` adds
+    ``d_hidden``.
     """
 
     gates = 3
@@ -184,169 +192,179 @@ class GRUCell(Cell[Tensor]):
         state: Float[Tensor, "batch d_hidden"],
     ) -> Float[Tensor, "batch d_hidden"]:
         """The next ``h``."""
-        blocks = [2 * self.d_hidden]
-        gates, candidate = projected.tensor_split(blocks, dim=-1)
+        split = [2 * self.d_hidden]  # r and z | n
+        x_rz, x_n = projected.tensor_split(split, dim=-1)
         if self.candidate_bias is not None:
-            from_gates, recurrent = self.from_hidden(state).tensor_split(blocks, dim=-1)
-            r, z = torch.sigmoid(gates + from_gates).chunk(2, dim=-1)
-            n = torch.tanh(candidate + r * (recurrent + self.candidate_bias))
+            h_rz, h_n = self.w_h(state).tensor_split(split, dim=-1)
+            r, z = torch.sigmoid(x_rz + h_rz).chunk(2, dim=-1)
+            n = torch.tanh(x_n + r * (h_n + self.candidate_bias))
         else:
-            to_gates, to_candidate = self.from_hidden.weight.tensor_split(blocks, dim=0)
-            r, z = torch.sigmoid(gates + state @ to_gates.T).chunk(2, dim=-1)
-            n = torch.tanh(candidate + (r * state) @ to_candidate.T)
+            w_rz, w_n = self.w_h.weight.tensor_split(split, dim=0)
+            r, z = torch.sigmoid(x_rz + state @ w_rz.T).chunk(2, dim=-1)
+            n = torch.tanh(x_n + (r * state) @ w_n.T)
         return (1 - z) * n + z * state
 
 
 class Stack(nn.Module, Generic[S]):
-    """``layers`` cells of one kind over a sequence, with dropout between the layers.
+    """``n_layers`` cells of one kind over a sequence, with dropout between the layers.
 
-    The first layer reads ``d_in`` numbers a step, each other layer the ``d_hidden`` of the one
-    below. Dropout acts on what one layer hands to the next, never along time (Zaremba et al., 2014,
-    section 3.2), so a single layer has none.
+    The first layer has ``d_in`` input features, every other layer ``d_hidden``. Dropout applies to
+    the outputs of all layers but the last and never between time steps (Zaremba et al., 2014,
+    section 3.2).
     """
 
     def __init__(self, cells: Iterable[Cell[S]], dropout: float) -> None:
         super().__init__()
         self.cells = nn.ModuleList(cells)
-        require(len(self.cells) >= 1, "a recurrent stack needs at least 1 layer, got layers=0")
-        require(0 <= dropout < 1, f"dropout is a probability in [0, 1), got {dropout}")
+        require(len(self.cells) >= 1, "a recurrent stack needs at least one layer: got n_layers=0")
+        require(0 <= dropout < 1, f"dropout must be a probability in [0, 1): got {dropout}")
         self.dropout = nn.Dropout(dropout)
 
-    def start(self, batch: int) -> tuple[S, ...]:
-        """The states before the first step, one per layer: zeros."""
-        return tuple(cast(Cell[S], cell).start(batch) for cell in self.cells)
+    def initial_state(self, batch: int) -> tuple[S, ...]:
+        """Zeros, one state per layer."""
+        return tuple(cast(Cell[S], cell).initial_state(batch) for cell in self.cells)
 
     def forward(
         self, x: Float[Tensor, "batch length d_in"], states: tuple[S, ...] | None = None
     ) -> tuple[Float[Tensor, "batch length d_hidden"], tuple[S, ...]]:
-        """The top layer's ``h`` at every step, and the last state of every layer.
+        """The last layer's ``h`` at every time step, and the final state of every layer.
 
-        ``states`` holds one state per layer, as a call before this one returned them; ``None``
-        starts from zeros.
+        ``states`` holds one initial state per layer, for example the final states of an earlier
+        call; ``None`` means zeros.
 
         Raises:
-            TfmrError: if ``x`` has another size than the first layer, or no step, or if ``states``
-                has another number of layers or another size.
+            TfmrError: if ``x`` is not ``(batch, length, d_in)`` with at least one time step, or
+                ``states`` does not fit the layers or the batch.
         """
         require(
             x.ndim == 3 and x.shape[1] >= 1,
-            f"a sequence should be (batch, length, d_in) with at least one step,"
-            f" got {tuple(x.shape)}",
+            "a sequence must be (batch, length, d_in) with at least one time step: got "
+            f"{tuple(x.shape)}",
         )
         if states is None:
-            states = self.start(x.shape[0])
+            states = self.initial_state(x.shape[0])
         require(
             len(states) == len(self.cells),
-            f"a stack of {len(self.cells)} layers needs one state per layer, got {len(states)}",
+            f"a stack of {len(self.cells)} layers needs one state per layer: got {len(states)}",
         )
         final = []
         for layer, (module, state) in enumerate(zip(self.cells, states, strict=True)):
             cell = cast(Cell[S], module)
             cell.check_state(state, x.shape[0])
+            projected = cell.project(x if layer == 0 else self.dropout(x))
             outputs = []
-            # unbind and not projected[:, t]: the backward of one index writes zeros of the size of
-            # the whole sequence, all of them together O(length²). That of unbind is one stack.
-            for projected in cell.project(x if layer == 0 else self.dropout(x)).unbind(1):
-                state = cell.step(projected, state)
+            # unbind(1) instead of projected[:, t]: the backward pass of each index would allocate
+            # zeros of the size of the whole sequence, O(length²) in total.
+            for projected_t in projected.unbind(1):
+                state = cell.step(projected_t, state)
                 outputs.append(cell.hidden(state))
             x = torch.stack(outputs, dim=1)
             final.append(state)
         return x, tuple(final)
 
 
-def _sizes(d_in: int, d_hidden: int, layers: int) -> list[tuple[int, int]]:
-    return [(d_in if layer == 0 else d_hidden, d_hidden) for layer in range(layers)]
+def _layer_sizes(d_in: int, d_hidden: int, n_layers: int) -> list[tuple[int, int]]:
+    return [(d_in if layer == 0 else d_hidden, d_hidden) for layer in range(n_layers)]
 
 
 class RNN(Stack[Tensor]):
     """A stack of :class:`RNNCell`; equal to ``torch.nn.RNN(batch_first=True)``."""
 
-    def __init__(self, d_in: int, d_hidden: int, layers: int = 1, dropout: float = 0.0) -> None:
-        super().__init__((RNNCell(*size) for size in _sizes(d_in, d_hidden, layers)), dropout)
+    def __init__(self, d_in: int, d_hidden: int, n_layers: int = 1, dropout: float = 0.0) -> None:
+        sizes = _layer_sizes(d_in, d_hidden, n_layers)
+        super().__init__((RNNCell(*size) for size in sizes), dropout)
 
 
-class LSTM(Stack[Pair]):
+class LSTM(Stack[LSTMState]):
     """A stack of :class:`LSTMCell`; equal to ``torch.nn.LSTM(batch_first=True)``."""
 
     def __init__(
         self,
         d_in: int,
         d_hidden: int,
-        layers: int = 1,
+        n_layers: int = 1,
         dropout: float = 0.0,
         forget_bias: float = 1.0,
     ) -> None:
-        sizes = _sizes(d_in, d_hidden, layers)
+        sizes = _layer_sizes(d_in, d_hidden, n_layers)
         super().__init__((LSTMCell(*size, forget_bias=forget_bias) for size in sizes), dropout)
 
 
 class GRU(Stack[Tensor]):
-    """A stack of :class:`GRUCell`; ``reset_after`` equals ``torch.nn.GRU(batch_first=True)``."""
+    """A stack of :class:`GRUCell`; with ``reset_after``, ``torch.nn.GRU(batch_first=True)``."""
 
     def __init__(
         self,
         d_in: int,
         d_hidden: int,
-        layers: int = 1,
+        n_layers: int = 1,
         dropout: float = 0.0,
         reset_after: bool = True,
     ) -> None:
-        sizes = _sizes(d_in, d_hidden, layers)
+        sizes = _layer_sizes(d_in, d_hidden, n_layers)
         super().__init__((GRUCell(*size, reset_after=reset_after) for size in sizes), dropout)
 
 
-def parameter_count(gates: int, d_in: int, d_hidden: int, layers: int = 1) -> int:
-    """Weights and biases of a stack: ``gates`` is 1 for an RNN, 4 for an LSTM, 3 for a GRU.
+def parameter_count(gates: int, d_in: int, d_hidden: int, n_layers: int = 1) -> int:
+    """Number of parameters of a stack; ``gates`` is 1 for an RNN, 4 for an LSTM, 3 for a GRU.
 
-    The first layer has ``gates · d_hidden · (d_in + d_hidden + 1)``, each other layer
-    ``gates · d_hidden · (2 · d_hidden + 1)``. A GRU with ``reset_after`` has ``d_hidden`` more in
-    every layer; ``torch.nn`` has ``gates · d_hidden`` more in every layer, a second bias.
+    The first layer has ``gates · d_hidden · (d_in + d_hidden + 1)`` parameters, every other layer
+    ``gates · d_hidden · (2 · d_hidden + 1)``. A GRU with ``reset_after`` has ``d_hidden`` more per
+    layer. ``torch.nn`` has a second bias: ``gates · d_hidden`` more per layer.
     """
-    return sum(gates * size[1] * (size[0] + size[1] + 1) for size in _sizes(d_in, d_hidden, layers))
+    return sum(
+        gates * hidden * (features + hidden + 1)
+        for features, hidden in _layer_sizes(d_in, d_hidden, n_layers)
+    )
 
 
 def copy_from_torch(stack: Stack[Any], module: nn.RNNBase) -> None:
-    """Give ``stack`` the weights of a ``torch.nn.RNN``, ``LSTM`` or ``GRU`` of the same size.
+    """Copy the weights of a ``torch.nn.RNN``, ``LSTM`` or ``GRU`` of the same size into ``stack``.
 
-    ``torch.nn`` keeps two biases, one for each product. Where they are only ever added, one holds
-    their sum. In the GRU's candidate the reset gate stands between them, so they stay two.
+    ``torch.nn`` has two biases per layer, ``bias_ih`` and ``bias_hh``; ``stack`` stores their sum.
+    In the candidate of a GRU the reset gate multiplies ``bias_hh``, so both are kept.
 
     Raises:
-        TfmrError: if ``module`` is not of the same kind, size, depth and tanh, one-way with biases.
+        TfmrError: if ``module`` differs in kind, size or depth, is bidirectional, has no biases,
+            or is not a tanh network.
     """
     kinds = ((RNN, nn.RNN), (LSTM, nn.LSTM), (GRU, nn.GRU))
-    weights = dict(module.named_parameters())
-    same = any(isinstance(stack, own) and isinstance(module, torchs) for own, torchs in kinds)
-    first = cast(Cell[Any], stack.cells[0])
+    same_kind = any(isinstance(stack, a) and isinstance(module, b) for a, b in kinds)
     tanh = getattr(module, "nonlinearity", "tanh") == "tanh"
-    ours = (first.d_in, first.d_hidden, len(stack.cells))
-    theirs = (module.input_size, module.hidden_size, module.num_layers)
+    weights = dict(module.named_parameters())
+    first = cast(Cell[Any], stack.cells[0])
+    sizes = (first.d_in, first.d_hidden, len(stack.cells))
+    torch_sizes = (module.input_size, module.hidden_size, module.num_layers)
     require(
-        same and tanh and ours == theirs and len(weights) == 4 * len(stack.cells),
-        f"cannot copy torch's {module} into {type(stack).__name__} with (d_in, d_hidden, layers) ="
-        f" {ours}: build both of the same kind and size, with tanh and biases and in one direction",
+        same_kind and tanh and sizes == torch_sizes and len(weights) == 4 * len(stack.cells),
+        f"cannot copy {module} into {type(stack).__name__} with (d_in, d_hidden, n_layers) ="
+        f" {sizes}: both must have the same kind and size; the torch.nn module must be"
+        " unidirectional, with tanh and biases",
     )
     with torch.no_grad():
         for layer, cell in enumerate(cast(Iterable[Cell[Any]], stack.cells)):
-            second = weights[f"bias_hh_l{layer}"].clone()
+            bias_hh = weights[f"bias_hh_l{layer}"].clone()
             if isinstance(cell, GRUCell):
                 if cell.candidate_bias is None:
-                    raise TfmrError("torch.nn.GRU resets after the product: use reset_after=True")
-                cell.candidate_bias.copy_(second[2 * cell.d_hidden :])
-                second[2 * cell.d_hidden :] = 0
-            cell.from_input.weight.copy_(weights[f"weight_ih_l{layer}"])
-            cell.from_hidden.weight.copy_(weights[f"weight_hh_l{layer}"])
-            cell.from_input.bias.copy_(weights[f"bias_ih_l{layer}"] + second)
+                    raise TfmrError(
+                        "torch.nn.GRU applies the reset gate after the matrix multiplication:"
+                        " build the GRU with reset_after=True"
+                    )
+                cell.candidate_bias.copy_(bias_hh[2 * cell.d_hidden :])
+                bias_hh[2 * cell.d_hidden :] = 0
+            cell.w_x.weight.copy_(weights[f"weight_ih_l{layer}"])
+            cell.w_h.weight.copy_(weights[f"weight_hh_l{layer}"])
+            cell.w_x.bias.copy_(weights[f"bias_ih_l{layer}"] + bias_hh)
 
 
 T = TypeVar("T")
 
 
 def detach(states: T) -> T:
-    """The same numbers cut off from the graph that made them; tuples are followed to any depth."""
+    """``states`` without their autograd graph: a tensor, or tuples of tensors of any depth."""
     if isinstance(states, Tensor):
         return cast(T, states.detach())
-    return cast(T, tuple(detach(part) for part in cast(tuple[Any, ...], states)))
+    return cast(T, tuple(detach(state) for state in cast(tuple[Any, ...], states)))
 
 
 def truncated_bptt(
@@ -355,15 +373,15 @@ def truncated_bptt(
     loss: Callable[[Tensor, Tensor], Float[Tensor, ""]],
     states: tuple[S, ...] | None = None,
 ) -> Iterator[Float[Tensor, ""]]:
-    """Read a long sequence chunk by chunk and yield the loss of each: Williams and Peng (1990).
+    """Process a long sequence in chunks and yield the loss of each: Williams and Peng (1990).
 
-    ``chunks`` are consecutive pieces ``(inputs, targets)`` of the same sequences; ``loss`` takes
-    the stack's outputs ``(batch, length, d_hidden)`` and the targets. The state flows on from chunk
-    to chunk, the gradient does not: the last state of a chunk enters the next as a constant. Memory
-    is that of one chunk, and no error is sent back beyond the beginning of its own chunk.
+    ``chunks`` are consecutive ``(inputs, targets)`` of the same sequences; ``loss`` takes the
+    outputs of the stack, ``(batch, length, d_hidden)``, and the targets. The final state of each
+    chunk is the initial state of the next, detached from the graph: gradients stop at the start of
+    a chunk, and the graph of only one chunk is in memory.
 
-    Call ``backward`` on each loss as it comes. An optimiser step between two losses is fine: the
-    next chunk is read with the new weights. With one chunk it is backpropagation through time.
+    Call ``backward`` on each loss when it is yielded. An optimiser may step between two losses; the
+    next chunk then uses the new weights. A single chunk gives full backpropagation through time.
     """
     for inputs, targets in chunks:
         outputs, states = stack(inputs, states)
@@ -374,27 +392,39 @@ def truncated_bptt(
 def state_jacobians(
     cell: Cell[S], x: Float[Tensor, "length d_in"], state: S | None = None
 ) -> Float[Tensor, "length d_state d_state"]:
-    """How each state depends on the one before the first step: entry ``t`` is ``∂s_t/∂s_0``.
+    """Jacobians of every state with respect to the initial one: entry ``t`` is ``∂s_t/∂s_0``.
 
-    It is the product ``J_t ⋯ J_1`` of the steps' own Jacobians; row i, column j is
-    ``∂s_t[i]/∂s_0[j]``. The state ``s`` of an LSTM is ``h`` and ``c`` side by side, so ``d_state``
-    is twice ``d_hidden``. ``state`` is of batch 1; ``None`` starts from zeros.
+    Each is the product ``J_t ⋯ J_1`` of the Jacobians of single steps; row i, column j is
+    ``∂s_t[i]/∂s_0[j]``. The state ``s`` of an LSTM is the concatenation of ``h`` and ``c``, so
+    ``d_state`` is twice ``d_hidden``. ``state`` has batch size 1; ``None`` means zeros.
+
+    Raises:
+        TfmrError: if ``x`` is not ``(length, d_in)`` with at least one time step, or ``state`` does
+            not have batch size 1.
     """
-    start = cell.start(1) if state is None else state
-    cell.check_state(start, 1)
-    flat = torch.cat(start, dim=1)[0] if isinstance(start, tuple) else start[0]
+    require(
+        x.ndim == 2 and len(x) >= 1,
+        "state_jacobians takes one sequence, (length, d_in), of at least one time step: got "
+        f"{tuple(x.shape)}",
+    )
+    initial = cell.initial_state(1) if state is None else state
+    cell.check_state(initial, 1)
+
+    def flatten(state: S) -> Float[Tensor, "d_state"]:
+        return torch.cat(state, dim=1)[0] if isinstance(state, tuple) else state[0]
+
+    def step(flat: Tensor, projected: Tensor) -> tuple[Tensor, Tensor]:
+        tensors = flat[None].chunk(cell.state_tensors, dim=1)
+        state = tensors if cell.state_tensors > 1 else tensors[0]
+        following = flatten(cell.step(projected[None], cast(S, state)))
+        return following, following
+
+    flat = flatten(initial)
     product = torch.eye(flat.numel(), dtype=flat.dtype, device=flat.device)
-    found = []
-
-    def advance(before: Tensor, projected: Tensor) -> tuple[Tensor, Tensor]:
-        pieces = tuple(before[None].chunk(cell.parts, dim=1))
-        after = cell.step(projected[None], cast(S, pieces if cell.parts == 2 else pieces[0]))
-        joined = torch.cat(after, dim=1)[0] if isinstance(after, tuple) else after[0]
-        return joined, joined
-
+    jacobians = []
     with torch.no_grad():
         for projected in cell.project(x):
-            jacobian, flat = torch.func.jacrev(advance, has_aux=True)(flat, projected)
+            jacobian, flat = torch.func.jacrev(step, has_aux=True)(flat, projected)
             product = jacobian @ product
-            found.append(product)
-    return torch.stack(found)
+            jacobians.append(product)
+    return torch.stack(jacobians)

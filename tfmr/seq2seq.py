@@ -1,8 +1,8 @@
-"""Translating with a recurrent network, as was done before the Transformer: with attention or not.
+"""Recurrent encoder-decoder translation models, with or without additive attention.
 
-An encoder reads the source in both directions; a decoder says the target word by word. Attention
-changes one thing only, which is what the decoder reads of the source before each word: without it
-always the same one vector, with it a mixture of the vectors of all words, mixed anew each time.
+A bidirectional encoder maps the source to one vector per position; a recurrent decoder predicts the
+target from left to right. Without attention the decoder conditions on one vector for the whole
+source at every step; with attention, on a new weighted sum of the encoder outputs at each step.
 """
 
 import math
@@ -16,11 +16,19 @@ from torch import Tensor, nn
 
 from tfmr.additive_attention import AdditiveAttention
 from tfmr.attention import padding_mask
+from tfmr.config import Tie, check_choice, check_dropout, check_positive, check_tie
 from tfmr.errors import TfmrError, require
 from tfmr.layers import Dropout
-from tfmr.model import Tie
-from tfmr.recurrent import GRU, LSTM, RNN, Cell, GRUCell, LSTMCell, Pair, RNNCell, Stack
-from tfmr.translator import DecoderState, Translator, check_pairs, config_from_dict, embed
+from tfmr.recurrent import GRU, LSTM, RNN, Cell, GRUCell, LSTMCell, LSTMState, RNNCell, Stack
+from tfmr.translator import (
+    DecoderState,
+    Translator,
+    check_batch,
+    check_length,
+    check_pairs,
+    check_start,
+    embed,
+)
 
 CellName = Literal["rnn", "lstm", "gru"]
 STACKS: dict[CellName, Callable[[int, int], Stack[Any]]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
@@ -31,113 +39,91 @@ CELLS: dict[CellName, Callable[[int, int], Cell[Any]]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig:
-    """Every choice that makes one recurrent translator differ from another.
+    """The hyperparameters of a recurrent translation model.
 
     Raises:
-        TfmrError: if a choice is out of range or two do not go together.
+        TfmrError: if a value is out of range or two values are incompatible.
     """
 
     source_vocab: int
-    """Number of source tokens, special ones included."""
+    """Number of source tokens, special tokens included."""
     target_vocab: int
-    """Number of target tokens, special ones included."""
+    """Number of target tokens, special tokens included."""
     cell: CellName = "lstm"
-    """The cells of encoder and decoder: ``"rnn"``, ``"lstm"`` or ``"gru"``."""
+    """Cell of encoder and decoder: ``"rnn"``, ``"lstm"`` or ``"gru"``."""
     attention: bool = True
-    """Whether the decoder may look back at every source word, or is told one vector."""
+    """Whether the decoder attends to all encoder outputs or conditions on one vector."""
     d_model: int = 256
-    """Size of the embeddings, of the decoder's state, and of the encoder's two states together."""
+    """Size of the embeddings, the decoder state, and the concatenated encoder states."""
     dropout: float = 0.2
-    """Probability of a zero in the embeddings and in what the decoder predicts from."""
+    """Dropout probability of the embeddings and of the input of the output projection."""
     tie: Tie = "three-way"
-    """Which matrices are one: source embedding, target embedding and output projection
-    (``"three-way"``), the last two (``"target"``), or none (``"none"``)."""
+    """Which matrices are shared: source embedding, target embedding and output projection
+    (``"three-way"``), the latter two (``"target"``), or none (``"none"``)."""
     max_length: int = 256
-    """The longest sentence, source or target, in tokens."""
+    """Maximum length of a source or target sentence, in tokens."""
 
     def __post_init__(self) -> None:
-        for name in ("source_vocab", "target_vocab", "d_model", "max_length"):
-            value = getattr(self, name)
-            require(
-                isinstance(value, int) and value > 0,
-                f"{name} must be a positive integer: got {value!r}",
-            )
+        check_positive(self, "source_vocab", "target_vocab", "d_model", "max_length")
         require(
             self.d_model % 2 == 0,
-            "d_model must be even, because each direction of the encoder has one half of it: got "
-            f"{self.d_model}",
+            "d_model must be even, because each direction of the encoder has d_model / 2 units: "
+            f"got {self.d_model}",
         )
-        require(0 <= self.dropout < 1, f"a dropout probability lies in [0, 1): got {self.dropout}")
         require(
             isinstance(self.attention, bool),
-            f"attention is there or not, True or False: got {self.attention!r}",
+            f"attention must be True or False: got {self.attention!r}",
         )
-        for name, choices in (("cell", get_args(CellName)), ("tie", get_args(Tie))):
-            value = getattr(self, name)
-            require(value in choices, f"{name} must be one of {', '.join(choices)}: got {value!r}")
-        require(
-            self.tie != "three-way" or self.source_vocab == self.target_vocab,
-            "one matrix can serve both languages only if they share a vocabulary: got "
-            f"source_vocab={self.source_vocab}, target_vocab={self.target_vocab}; use a joint "
-            "vocabulary or tie='target'",
-        )
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Seq2SeqConfig":
-        """The inverse of :func:`dataclasses.asdict`.
-
-        Raises:
-            TfmrError: if a name is unknown or a needed one is missing.
-        """
-        return config_from_dict(cls, values)
+        check_dropout(self.dropout)
+        check_choice(self, "cell", get_args(CellName))
+        check_tie(self.tie, self.source_vocab, self.target_vocab)
 
 
 @dataclass
 class Seq2SeqState:
-    """What a recurrent decoder keeps between two words: a :class:`tfmr.translator.DecoderState`.
+    """State of incremental decoding: a :class:`tfmr.translator.DecoderState`.
 
-    The source is kept once per sentence, for all its hypotheses; the cell's state once per row.
+    The encoder outputs are stored once per sentence, the state of the RNN cell once per row (that
+    is, per hypothesis).
     """
 
     memory: Float[Tensor, "sentences source d_model"]
-    """What the decoder may read: a vector for each source word, or one for the whole sentence."""
+    """The encoder outputs; without attention, one vector per sentence."""
     mask: Bool[Tensor, "sentences source"]
     """``True`` where ``memory`` belongs to a real token."""
-    prepared: Float[Tensor, "sentences source d_prepared"]
-    """``memory`` as the decoder needs it at every word: the keys of its attention, or what the one
-    vector adds to each input of its cell."""
-    cell: Tensor | Pair
-    """The state of the cell for each row, ``(rows, d_model)``; for an LSTM the pair ``(h, c)``."""
+    keys: Float[Tensor, "sentences source d_model"] | None
+    """The attention keys of ``memory``; ``None`` without attention."""
+    rnn_state: Tensor | LSTMState
+    """The state of the RNN cell, ``(rows, d_model)``; for an LSTM ``(h, c)``."""
     beam: int
     """Rows per sentence."""
 
-    def select(self, sentences: Int[Tensor, "kept"]) -> None:
-        """Go on with these sentences only, in this order, all their hypotheses with them."""
+    def select(self, sentences: Int[Tensor, "selected"]) -> None:
+        """Keep only these sentences, in this order, with all their hypotheses."""
         self.memory, self.mask = self.memory[sentences], self.mask[sentences]
-        self.prepared = self.prepared[sentences]
-        every = torch.arange(self.beam, device=sentences.device)
-        self._select(sentences, every.expand(len(sentences), -1))
+        if self.keys is not None:
+            self.keys = self.keys[sentences]
+        hypotheses = torch.arange(self.beam, device=sentences.device)
+        self._select_rows((sentences[:, None] * self.beam + hypotheses).flatten())
 
     def reorder(self, parents: Int[Tensor, "sentences beam"]) -> None:
-        """Let hypothesis ``j`` of sentence ``i`` go on from the state of ``parents[i, j]``."""
-        self._select(torch.arange(len(parents), device=parents.device), parents)
+        """Continue hypothesis ``j`` of sentence ``i`` from the state of ``parents[i, j]``."""
+        sentences = torch.arange(len(parents), device=parents.device)
+        self._select_rows((sentences[:, None] * self.beam + parents).flatten())
 
-    def _select(
-        self, sentences: Int[Tensor, "sentences"], hypotheses: Int[Tensor, "sentences beam"]
-    ) -> None:
-        rows = (sentences[:, None] * self.beam + hypotheses).flatten()
-        if isinstance(self.cell, tuple):
-            self.cell = self.cell[0][rows], self.cell[1][rows]
+    def _select_rows(self, rows: Int[Tensor, "rows"]) -> None:
+        if isinstance(self.rnn_state, tuple):
+            self.rnn_state = self.rnn_state[0][rows], self.rnn_state[1][rows]
         else:
-            self.cell = self.cell[rows]
+            self.rnn_state = self.rnn_state[rows]
 
 
 def reverse(
     x: Float[Tensor, "batch length d_model"], n: Int[Tensor, "batch"]
 ) -> Float[Tensor, "batch length d_model"]:
-    """Turn the first ``n`` vectors of each sentence round; its padding stays at the end.
+    """Reverse the first ``n`` vectors of each sentence; padding stays at the end.
 
     >>> x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 0.0]])
     >>> reverse(x[..., None], torch.tensor([3, 2]))[..., 0].int().tolist()
@@ -150,36 +136,37 @@ def reverse(
 
 
 class Seq2Seq(Translator):
-    r"""A recurrent encoder and decoder, with additive attention between them or one vector.
+    r"""A recurrent encoder-decoder, with additive attention or with one vector for the source.
 
-    The encoder reads the source from left to right and from right to left; the two states at
-    position :math:`j`, side by side, are the vector :math:`h_j` of word :math:`j`. The last state
-    of either direction makes :math:`z`, the one vector that has seen the whole sentence. The
-    decoder's state, the vector it predicts from, and its scores are
+    A forward and a backward RNN encode the source; the concatenation of their states at position
+    :math:`j` is the encoder output :math:`h_j`. Their final states, concatenated, are :math:`z`, a
+    single vector that depends on the whole sentence. The decoder computes
 
     .. math:: s_0 = \tanh(z W_0), \quad s_i = \mathrm{cell}([y_{i-1}; c_i], s_{i-1}), \quad
               t_i = \tanh([s_i; c_i; y_{i-1}] W_t), \quad \mathrm{scores}_i = t_i E^\top
 
-    with :math:`y_{i-1}` the embedding of the word before. With attention :math:`c_i` is
-    :class:`tfmr.additive_attention.AdditiveAttention` of :math:`s_{i-1}` over all :math:`h_j`: Bahdanau,
-    Cho and Bengio (2015), section 3 and appendix A. Without it :math:`c_i = z` for all :math:`i`: the
-    encoder-decoder of Cho et al. (2014), section 2.2.
+    where :math:`y_{i-1}` is the embedding of the previous token. With attention, the context
+    :math:`c_i` is the result of :class:`tfmr.additive_attention.AdditiveAttention` for the query
+    :math:`s_{i-1}` over all :math:`h_j`: Bahdanau, Cho and Bengio (2015), section 3 and appendix A.
+    Without attention, :math:`c_i = z` for all :math:`i`: Cho et al. (2014), section 2.2.
 
-    What differs from the papers, alike for all cells and with or without attention, so that one
-    thing at a time is compared:
+    Differences from the papers, the same for all variants so that variants differ in one respect
+    only:
 
-    - The cell may be an RNN, an LSTM or a GRU; the papers have a GRU, Sutskever et al. (2014) an
-      LSTM. An LSTM also starts with :math:`c_0 = z W_0`, as if its output gate were open.
-    - Without attention, too, the encoder reads both ways. Cho et al. read from left to right;
-      Sutskever et al. from right to left, because the first words are then the last ones read.
-      Both keep one layer here; Sutskever et al. have four, and hand over all their states.
-    - :math:`t_i` is a tanh layer, as in Luong et al. (2015), equation 5, in place of the maxout
-      layer of appendix A.2.2, and :math:`z` takes the last states of both directions.
-    - Dropout acts on the embeddings and on :math:`t_i`, never along time (Zaremba et al., 2014),
-      and the embeddings may be tied to each other and to the output (Press and Wolf, 2017).
+    - The cell may be an RNN, an LSTM or a GRU. The two papers use a GRU; Sutskever et al. (2014)
+      use an LSTM. The initial cell state of an LSTM is :math:`c_0 = z W_0`.
+    - The encoder is bidirectional without attention, too. Cho et al. encode from left to right;
+      Sutskever et al. from right to left, so that the first words are the most recent inputs.
+    - There is one layer. Sutskever et al. have four and initialise the decoder with the final
+      states of all of them.
+    - :math:`t_i` is a tanh layer as in Luong et al. (2015), equation 5, not the maxout layer of
+      appendix A.2.2; :math:`z` includes the final states of both directions.
+    - Dropout applies to the embeddings and to :math:`t_i`, never between time steps (Zaremba et
+      al., 2014). The embeddings may be tied to each other and to the output projection (Press and
+      Wolf, 2017).
 
     Args:
-        config: its choices; see :class:`Seq2SeqConfig`.
+        config: the hyperparameters.
     """
 
     config: Seq2SeqConfig
@@ -196,13 +183,13 @@ class Seq2Seq(Translator):
         )
         self.output = nn.Linear(d_model, config.target_vocab, bias=False)
         self.dropout = Dropout(config.dropout)
-        self.rightward = STACKS[config.cell](d_model, d_model // 2)
-        self.leftward = STACKS[config.cell](d_model, d_model // 2)
-        self.first = nn.Linear(d_model, d_model)
-        self.cell = CELLS[config.cell](d_model, d_model)
-        # The cell reads word and context side by side. Their products are kept apart, because that
-        # of the words is computed for the whole sentence at once.
-        self.from_context = nn.Linear(d_model, self.cell.gates * d_model, bias=False)
+        self.forward_rnn = STACKS[config.cell](d_model, d_model // 2)
+        self.backward_rnn = STACKS[config.cell](d_model, d_model // 2)
+        self.bridge = nn.Linear(d_model, d_model)
+        # The cell's input is [y; c]. W_x is split into two matrices, one for y and one for c, so
+        # that the projections of all target embeddings are computed at once in teacher forcing.
+        self.decoder_cell = CELLS[config.cell](d_model, d_model)
+        self.w_context = nn.Linear(d_model, self.decoder_cell.gates * d_model, bias=False)
         self.attention = AdditiveAttention(d_model, d_model, d_model) if config.attention else None
         self.combine = nn.Linear(3 * d_model, d_model)
         self._initialise()
@@ -210,18 +197,19 @@ class Seq2Seq(Translator):
             self.output.weight = self.target_embedding.weight
 
     def _initialise(self) -> None:
-        """Orthogonal recurrent matrices (Bahdanau et al., 2015, appendix B.1); the rest as usual.
+        """Orthogonal recurrent matrices (Bahdanau et al., 2015, appendix B.1).
 
-        As usual: what a cell does with its inputs is its own affair, other maps are Glorot-uniform,
-        and the embeddings have variance 1 / d_model, as those of :class:`tfmr.model.Transformer`.
+        The other matrices are Glorot-uniform, except the input projections of the cells, which
+        keep the initialisation of :class:`tfmr.recurrent.Cell`. Embeddings have variance
+        1 / d_model, as in :class:`tfmr.model.Transformer`.
         """
         for module in self.modules():
             if isinstance(module, Cell):
-                for gate in module.from_hidden.weight.chunk(module.gates):
+                for gate in module.w_h.weight.chunk(module.gates):
                     nn.init.orthogonal_(gate)
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
-        for linear in (self.first, self.from_context, self.combine, self.output):
+        for linear in (self.bridge, self.w_context, self.combine, self.output):
             nn.init.xavier_uniform_(linear.weight)
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
@@ -231,13 +219,13 @@ class Seq2Seq(Translator):
         source: Int[Tensor, "batch source"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """The vector :math:`t` at each target position, from which it predicts the next token.
+        """The vectors :math:`t_i` from which :meth:`scores` predicts the next token.
 
         Raises:
-            TfmrError: if the batches differ, an id is outside its vocabulary, a sentence is empty
-                or too long.
+            TfmrError: if the batches differ, an id is outside its vocabulary, or a sentence is
+                empty or longer than ``max_length``.
         """
-        vectors, _ = self._follow(source, target)
+        vectors, _ = self._teacher_forcing(source, target)
         return vectors
 
     @torch.no_grad()
@@ -246,133 +234,148 @@ class Seq2Seq(Translator):
         source: Int[Tensor, "batch source"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target source"]:
-        """How much each target position read of each source word before it was said.
+        """The attention weights used to predict the token after each position of ``target``.
 
         Raises:
             TfmrError: as :meth:`hidden`, or if the model has no attention.
         """
         require(
             self.attention is not None,
-            "a model without attention reads the source as one vector, so its words are aligned "
-            "with none: train one with attention=True",
+            "a model without attention has no attention weights to align words with: train one "
+            "with attention=True",
         )
-        _, weights = self._follow(source, target)
+        _, weights = self._teacher_forcing(source, target)
         return weights
 
     def encode(
         self, source: Int[Tensor, "batch source"]
     ) -> tuple[Float[Tensor, "batch source d_model"], Bool[Tensor, "batch source"]]:
-        """The vector of each source word, and where there are words and not padding.
+        """The encoder outputs, and a mask that is ``True`` at real tokens.
 
         Raises:
-            TfmrError: if an id is outside the vocabulary, or a sentence is empty or too long.
+            TfmrError: if an id is outside the vocabulary, or a sentence is empty or longer than
+                ``max_length``.
         """
+        check_batch(source, "source")
         mask = padding_mask(source)[:, 0, 0]
         n = mask.sum(dim=1)
-        words = self._embed(self.source_embedding, source, "source")
-        onward, _ = self.rightward(words)
-        back, _ = self.leftward(reverse(words, n))
-        return torch.cat((onward, reverse(back, n)), dim=-1), mask
+        embedded = self._embed(self.source_embedding, source, "source")
+        forward_states, _ = self.forward_rnn(embedded)
+        backward_states, _ = self.backward_rnn(reverse(embedded, n))
+        return torch.cat((forward_states, reverse(backward_states, n)), dim=-1), mask
 
     @torch.no_grad()
     def start(
         self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
     ) -> Seq2SeqState:
-        """Read the source; be ready to say at most ``max_new_tokens`` tokens of each hypothesis.
+        """Encode the source and return the initial decoder state, ``beam`` rows per sentence.
 
-        What is kept does not grow with what is said, so ``max_new_tokens`` only has to be possible.
+        ``max_new_tokens`` is only checked: the size of the state does not depend on it.
 
         Raises:
-            TfmrError: if an id is outside the vocabulary, a sentence is empty or too long, or
-                ``max_new_tokens`` or ``beam`` is out of range.
+            TfmrError: if ``source`` is not a batch of sentences, an id is outside the vocabulary, a
+                sentence is empty or too long, or ``max_new_tokens`` or ``beam`` is out of range.
         """
-        require(
-            1 <= max_new_tokens <= self.config.max_length and beam >= 1,
-            f"a translation has 1 to max_length={self.config.max_length} tokens and at least one "
-            f"hypothesis: got max_new_tokens={max_new_tokens}, beam={beam}",
-        )
-        return self._begin(source, beam)
+        check_start(self.config, source, max_new_tokens, beam)
+        return self._initial_state(source, beam)
 
     @torch.no_grad()
     def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
-        """Say ``tokens``, one per row of the ``state``; the scores of what may come next.
+        """Append ``tokens``, one per row of ``state``; the scores of the next token.
 
         Raises:
-            TfmrError: if an id is outside the vocabulary, or the state is another model's.
+            TfmrError: if an id is outside the vocabulary, there is not one token per row, or
+                ``state`` comes from another kind of model.
         """
         if not isinstance(state, Seq2SeqState):
             raise TfmrError(
-                "a recurrent translator goes on from what its own start() returned: got a "
+                "step() needs the state that Seq2Seq.start() returned: got a "
                 f"{type(state).__name__}"
             )
-        words = self._embed(self.target_embedding, tokens[:, None], "target")[:, 0]
-        h, context, _ = self._read_and_step(self.cell.project(words), state)
-        return self.scores(self._predict_from(h, context, words))
+        if tokens.shape != (len(state.memory) * state.beam,):
+            raise TfmrError(
+                f"step() needs one token for each of {len(state.memory)} sentences x {state.beam} "
+                f"hypotheses: got shape {tuple(tokens.shape)}"
+            )
+        embedded = self._embed(self.target_embedding, tokens[:, None], "target")[:, 0]
+        h, context, _ = self._decoder_step(self.decoder_cell.project(embedded), state)
+        return self.scores(self._combine(h, context, embedded))
 
-    def _begin(self, source: Int[Tensor, "batch source"], beam: int = 1) -> Seq2SeqState:
-        """Read the source; the state before the first word, ``beam`` times for each sentence."""
+    def _initial_state(self, source: Int[Tensor, "batch source"], beam: int = 1) -> Seq2SeqState:
+        """Encode the source; :math:`s_0` for ``beam`` rows per sentence."""
         memory, mask = self.encode(source)
-        ends = mask.sum(dim=1) - 1
         half = self.config.d_model // 2
-        read = memory[torch.arange(len(memory), device=memory.device), ends, :half]
-        summary = torch.cat((read, memory[:, 0, half:]), dim=-1)
+        last = mask.sum(dim=1) - 1
+        forward_final = memory[torch.arange(len(memory), device=memory.device), last, :half]
+        backward_final = memory[:, 0, half:]
+        z = torch.cat((forward_final, backward_final), dim=-1)
         if self.attention is None:
-            memory, mask = summary[:, None], mask[:, :1]
-            prepared = self.from_context(memory)
+            memory, mask, keys = z[:, None], mask[:, :1], None
         else:
-            prepared = self.attention.project(memory)
-        c = self.first(summary).repeat_interleave(beam, dim=0)
+            keys = self.attention.project_keys(memory)
+        c = self.bridge(z).repeat_interleave(beam, dim=0)
         h = torch.tanh(c)
-        lstm = self.config.cell == "lstm"
-        return Seq2SeqState(memory, mask, prepared, (h, c) if lstm else h, beam)
+        return Seq2SeqState(memory, mask, keys, (h, c) if self.config.cell == "lstm" else h, beam)
 
-    def _follow(
+    def _teacher_forcing(
         self,
         source: Int[Tensor, "batch source"],
         target: Int[Tensor, "batch target"],
-    ) -> tuple[Float[Tensor, "batch target d_model"], Float[Tensor, "batch target read"]]:
-        """Say a given target: what each token is predicted from, and the weights of attention."""
+    ) -> tuple[Float[Tensor, "batch target d_model"], Float[Tensor, "batch target memory"]]:
+        """:math:`t_i` and the attention weights at every position of a given target."""
         check_pairs(source, target)
-        words = self._embed(self.target_embedding, target, "target")
-        state = self._begin(source)
-        steps = [self._read_and_step(x, state) for x in self.cell.project(words).unbind(1)]
-        h, context, weights = (torch.stack(parts, dim=1) for parts in zip(*steps, strict=True))
-        return self._predict_from(h, context, words), weights[:, :, 0]
+        state = self._initial_state(source)
+        embedded = self._embed(self.target_embedding, target, "target")
+        projected = self.decoder_cell.project(embedded)
+        steps = [self._decoder_step(projected_i, state) for projected_i in projected.unbind(1)]
+        h, context, weights = (torch.stack(tensors, dim=1) for tensors in zip(*steps, strict=True))
+        return self._combine(h, context, embedded), weights[:, :, 0]
 
-    def _read_and_step(
+    def _decoder_step(
         self, projected: Float[Tensor, "rows gates_d_model"], state: Seq2SeqState
     ) -> tuple[
         Float[Tensor, "rows d_model"],
         Float[Tensor, "rows d_model"],
-        Float[Tensor, "sentences beam read"],
+        Float[Tensor, "sentences beam memory"],
     ]:
-        """Read the source, then the word: the cell's ``h``, the context, the weights it came by."""
-        h = self.cell.hidden(state.cell).unflatten(0, (-1, state.beam))
-        if self.attention is None:
-            weights = state.mask[:, None].expand(-1, state.beam, -1).to(h.dtype)
-            context = state.memory.expand(-1, state.beam, -1).flatten(0, 1)
-            from_context = state.prepared.expand(-1, state.beam, -1).flatten(0, 1)
-        else:
-            read, weights = self.attention(h, state.prepared, state.memory, state.mask)
-            context = read.flatten(0, 1)
-            from_context = self.from_context(context)
-        state.cell = self.cell.step(projected + from_context, state.cell)
-        return self.cell.hidden(state.cell), context, weights
+        """Attend, then update the RNN state: :math:`s_i`, :math:`c_i` and the attention weights.
 
-    def _predict_from(
+        ``projected`` is the input projection of the previous token's embedding.
+        """
+        context, weights = self._attend(self.decoder_cell.hidden(state.rnn_state), state)
+        state.rnn_state = self.decoder_cell.step(
+            projected + self.w_context(context), state.rnn_state
+        )
+        return self.decoder_cell.hidden(state.rnn_state), context, weights
+
+    def _attend(
+        self, h: Float[Tensor, "rows d_model"], state: Seq2SeqState
+    ) -> tuple[Float[Tensor, "rows d_model"], Float[Tensor, "sentences beam memory"]]:
+        """The context of each row and its weights; without attention :math:`z`, with weight 1."""
+        queries = h.unflatten(0, (-1, state.beam))  # (sentences, beam, d_model)
+        if self.attention is None or state.keys is None:
+            context = state.memory.expand(-1, state.beam, -1)
+            weights = queries.new_ones(*queries.shape[:2], 1)
+        else:
+            context, weights = self.attention(queries, state.keys, state.memory, state.mask)
+        return context.flatten(0, 1), weights
+
+    def _combine(
         self,
         h: Float[Tensor, "*batch d_model"],
         context: Float[Tensor, "*batch d_model"],
-        words: Float[Tensor, "*batch d_model"],
+        embedded: Float[Tensor, "*batch d_model"],
     ) -> Float[Tensor, "*batch d_model"]:
-        r""":math:`t = \tanh([s; c; y] W_t)`, with dropout."""
-        t: Tensor = self.dropout(torch.tanh(self.combine(torch.cat((h, context, words), dim=-1))))
-        return t
+        r""":math:`t_i = \tanh([s_i; c_i; y_{i-1}] W_t)`, with dropout."""
+        t: Tensor = torch.tanh(self.combine(torch.cat((h, context, embedded), dim=-1)))
+        dropped: Tensor = self.dropout(t)
+        return dropped
 
     def _embed(
         self, embedding: nn.Embedding, ids: Int[Tensor, "batch length"], side: str
     ) -> Float[Tensor, "batch length d_model"]:
-        """Look up, scale to numbers of size one, drop out."""
-        x = embed(embedding, ids, side, ids.shape[1], self.config.max_length)
-        dropped: Tensor = self.dropout(x * math.sqrt(self.config.d_model))
+        """Embeddings times √d_model, so that their entries have variance 1; with dropout."""
+        check_length(ids.shape[1], self.config.max_length, side)
+        x = embed(embedding, ids, side) * math.sqrt(self.config.d_model)
+        dropped: Tensor = self.dropout(x)
         return dropped

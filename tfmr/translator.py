@@ -200,13 +200,13 @@ def check_start(
     """Raise :class:`TfmrError` unless these are valid arguments of :meth:`Translator.start`."""
     check_batch(source, "source")
     check_length(source.shape[1], config.max_length, "source")
-    if not 1 <= max_new_tokens <= config.max_length:
+    if not isinstance(max_new_tokens, int) or not 1 <= max_new_tokens <= config.max_length:
         raise TfmrError(
-            f"max_new_tokens must lie between 1 and max_length={config.max_length}: got "
-            f"{max_new_tokens}"
+            f"max_new_tokens must be an integer from 1 to max_length={config.max_length}: got "
+            f"{max_new_tokens!r}"
         )
-    if beam < 1:
-        raise TfmrError(f"beam must be at least 1: got {beam}; 1 is greedy decoding")
+    if not isinstance(beam, int) or beam < 1:
+        raise TfmrError(f"beam must be a positive integer: got {beam!r}; 1 is greedy decoding")
 
 
 def check_length(length: int, max_length: int, side: str) -> None:

@@ -71,7 +71,7 @@ def test_the_record_begins_with_the_whole_model(tmp_path: Path, model: Transform
 
 
 def test_a_model_without_heads_is_refused(tmp_path: Path) -> None:
-    recurrent = Seq2Seq(Seq2SeqConfig(WORDS.vocab_size, WORDS.vocab_size))
+    recurrent = Seq2Seq(Seq2SeqConfig(source_vocab=WORDS.vocab_size, target_vocab=WORDS.vocab_size))
     with pytest.raises(TfmrError, match="has no heads: it holds a Seq2Seq"):
         Heads(saved(recurrent, tmp_path), "pocket", "en-fr", out=tmp_path / "x.json")()
 

@@ -1,4 +1,4 @@
-"""The diagrams say in words what they draw, and draw every part that they name."""
+"""Diagrams of the architecture contain every part, and their alternative text describes it."""
 
 from collections import Counter
 
@@ -9,10 +9,10 @@ from matplotlib.text import Text
 
 from tfmr.errors import TfmrError
 from tfmr.figures.architecture import (
-    data_flow,
     decoder_block,
     encoder_block,
-    influence,
+    encoder_decoder_stacks,
+    input_influence,
     right_shift,
 )
 from tfmr.figures.style import Figure
@@ -26,7 +26,7 @@ def boxes(figure: Figure) -> int:
     return sum(isinstance(patch, FancyBboxPatch) for axes in figure.axes for patch in axes.patches)
 
 
-def test_encoder_block_has_two_sublayers_and_two_norms_in_both_forms() -> None:
+def test_encoder_block_parts() -> None:
     drawn = texts(encoder_block())
     assert drawn["self-attention"] == drawn["feed-forward"] == 2
     assert drawn["norm"] == drawn["+"] == 4
@@ -38,7 +38,7 @@ def heights(figure: Figure, name: str, left: bool) -> list[float]:
     return sorted(float(y) for x, y in found if (float(x) < 5) == left)
 
 
-def test_encoder_block_has_its_norms_after_the_sum_or_before_the_sublayer() -> None:
+def test_encoder_block_norm_placement() -> None:
     drawn = encoder_block()
     attention, plus, norm = (
         heights(drawn, name, True)[0] for name in ("self-attention", "+", "norm")
@@ -50,7 +50,7 @@ def test_encoder_block_has_its_norms_after_the_sum_or_before_the_sublayer() -> N
     assert norm < attention < plus
 
 
-def test_decoder_block_reads_the_memory_by_keys_and_values() -> None:
+def test_decoder_block_cross_attention() -> None:
     drawn = decoder_block()
     counted = texts(drawn)
     assert counted["norm"] == counted["+"] == 3
@@ -64,13 +64,13 @@ def test_decoder_block_reads_the_memory_by_keys_and_values() -> None:
 
 
 @pytest.mark.parametrize("n_layers", [1, 2, 6])
-def test_data_flow_draws_as_many_blocks_as_it_says(n_layers: int) -> None:
-    drawn = data_flow(n_layers)
+def test_encoder_decoder_stacks_has_n_layers_blocks(n_layers: int) -> None:
+    drawn = encoder_decoder_stacks(n_layers)
     assert boxes(drawn) == 2 * n_layers
     assert f"each of the {n_layers} decoder blocks" in drawn.alt
 
 
-def test_right_shift_pairs_each_token_with_the_next() -> None:
+def test_right_shift_pairs_each_input_with_the_next_token() -> None:
     drawn = right_shift(["<bos>", "so", "it", "is", "<eos>"])
     assert "<bos> to so, so to it, it to is, is to <eos>" in drawn.alt
     places = [
@@ -79,27 +79,33 @@ def test_right_shift_pairs_each_token_with_the_next() -> None:
         if text.get_text() in ("<bos>", "so", "it", "is", "<eos>")
     ]
     low, high = min(y for _, _, y in places), max(y for _, _, y in places)
-    given = [word for word, _, y in sorted(places, key=lambda place: place[1]) if y == low]
-    wanted = [word for word, _, y in sorted(places, key=lambda place: place[1]) if y == high]
-    assert given == ["<bos>", "so", "it", "is", "<eos>"]
-    assert wanted == ["so", "it", "is", "<eos>"]
+    inputs = [word for word, _, y in sorted(places, key=lambda place: place[1]) if y == low]
+    labels = [word for word, _, y in sorted(places, key=lambda place: place[1]) if y == high]
+    assert inputs == ["<bos>", "so", "it", "is", "<eos>"]
+    assert labels == ["so", "it", "is", "<eos>"]
 
 
-def test_influence_counts_the_pairs_that_are_not_zero() -> None:
-    drawn = influence({"none": torch.zeros(2, 3), "lower": torch.ones(3, 3).tril()})
+def test_input_influence_counts_nonzero_pairs() -> None:
+    drawn = input_influence({"none": torch.zeros(2, 3), "lower": torch.ones(3, 3).tril()})
     assert "none, 0 of 6; lower, 6 of 9" in drawn.alt
     assert len(drawn.axes) == 2
 
 
-def test_influence_needs_a_panel() -> None:
+def test_input_influence_needs_a_matrix() -> None:
     with pytest.raises(TfmrError, match="at least one matrix"):
-        influence({})
+        input_influence({})
 
 
 @pytest.mark.parametrize(
-    "drawn", [encoder_block(), decoder_block(), data_flow(), right_shift(["<bos>", "a", "<eos>"])]
+    "drawn",
+    [
+        encoder_block(),
+        decoder_block(),
+        encoder_decoder_stacks(),
+        right_shift(["<bos>", "a", "<eos>"]),
+    ],
 )
-def test_pictures_are_small_and_described(drawn: Figure) -> None:
+def test_diagrams_are_small_and_have_an_alternative_text(drawn: Figure) -> None:
     png, _ = drawn._repr_png_()
     assert len(png) < 60_000
     assert repr(drawn) == drawn.alt

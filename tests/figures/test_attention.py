@@ -1,16 +1,16 @@
-"""The pictures of attention: they draw, and what they say is what they were given."""
+"""Figures of attention show the values that they are given."""
 
 import torch
 
 from tfmr.attention import causal_mask
 from tfmr.figures.attention import (
-    four_steps,
-    heads_by_hand,
+    attention_arcs,
+    attention_rows,
+    attention_steps,
+    head_matrices,
+    head_splits,
     mask_panels,
-    reading_arcs,
-    saturation,
-    split_layout,
-    weight_rows,
+    softmax_saturation,
 )
 from tfmr.figures.style import Figure
 
@@ -25,8 +25,8 @@ def png_bytes(figure: Figure) -> int:
     return len(png)
 
 
-def test_arcs_name_every_share_and_are_as_thick_as_it() -> None:
-    figure = reading_arcs(WORDS, A[0], query=0)
+def test_attention_arcs_have_the_width_of_their_weights() -> None:
+    figure = attention_arcs(WORDS, A[0], query=0)
     assert "from the word “I”" in figure.alt
     assert "I 0.14, am 0.28, good 0.58" in figure.alt
     thin, thick = (line.get_linewidth() for line in figure.axes[0].lines)
@@ -34,30 +34,32 @@ def test_arcs_name_every_share_and_are_as_thick_as_it() -> None:
     assert png_bytes(figure) < 60_000
 
 
-def test_four_steps_show_four_matrices() -> None:
-    figure = four_steps(WORDS, A * 5, A * 3, A, A[:, :2])
+def test_attention_steps_shows_four_matrices() -> None:
+    figure = attention_steps(WORDS, A * 5, A * 3, A, A[:, :2])
     assert len(figure.axes) == 4
     assert [len(axes.texts) for axes in figure.axes] == [9, 9, 9, 6]
     assert "good (0.58, 0.14, 0.28)" in figure.alt
     assert png_bytes(figure) < 60_000
 
 
-def test_weight_rows_list_all_weights() -> None:
-    figure = weight_rows(WORDS, {"first": A[0], "second": A[1]})
+def test_attention_rows_lists_all_weights() -> None:
+    figure = attention_rows(WORDS, {"first": A[0], "second": A[1]})
     assert "second: 0.40, 0.20, 0.40" in figure.alt
     assert len(figure.axes[0].texts) == 6
     assert png_bytes(figure) < 60_000
 
 
-def test_saturation_names_both_ends_of_both_curves() -> None:
+def test_softmax_saturation_describes_both_curves() -> None:
     curves = {"divided": [2.0, 1.9], "not": [1.5, 0.0]}
-    figure = saturation([4, 512], curves, {"divided": [0.3, 0.3], "not": [0.3, 0.001]}, keys=10)
+    figure = softmax_saturation(
+        [4, 512], curves, {"divided": [0.3, 0.3], "not": [0.3, 0.001]}, keys=10
+    )
     assert "divided: entropy from 2.0 to 1.9; not: entropy from 1.5 to 0.0" in figure.alt
     assert "10 keys" in figure.alt
     assert png_bytes(figure) < 60_000
 
 
-def test_masks_mark_what_is_hidden() -> None:
+def test_mask_panels_mark_masked_pairs() -> None:
     figure = mask_panels(WORDS, WORDS, {"causal": causal_mask(3)})
     assert "causal 6 of 9" in figure.alt
     hidden = sorted(
@@ -67,20 +69,20 @@ def test_masks_mark_what_is_hidden() -> None:
     assert png_bytes(figure) < 60_000
 
 
-def test_heads_say_what_each_reads() -> None:
+def test_head_matrices() -> None:
     heads = torch.stack([A, A.flip(1)])
     narrow = A[:, :2].expand(2, 3, 2)
-    figure = heads_by_hand(WORDS, narrow, narrow, heads, narrow)
-    assert "in head 1 I reads good most" in figure.alt
-    assert "in head 2 I reads I most" in figure.alt
+    figure = head_matrices(WORDS, narrow, narrow, heads, narrow)
+    assert "in head 1 I attends most to good" in figure.alt
+    assert "in head 2 I attends most to I" in figure.alt
     assert png_bytes(figure) < 60_000
 
 
-def test_split_layout_tells_whole_rows_from_mixed_ones() -> None:
+def test_head_splits_lists_the_tokens_of_each_row() -> None:
     token = torch.arange(3)[:, None].expand(3, 4)
     right = token.reshape(3, 2, 2).transpose(0, 1)
     wrong = token.reshape(2, 3, 2)
-    figure = split_layout(WORDS, {"right": right, "wrong": wrong})
-    assert "right: head 1 holds I, am, good; head 2 holds I, am, good" in figure.alt
-    assert "wrong: head 1 holds I, I, am; head 2 holds am, good, good" in figure.alt
+    figure = head_splits(WORDS, {"right": right, "wrong": wrong})
+    assert "right: head 1: I, am, good; head 2: I, am, good" in figure.alt
+    assert "wrong: head 1: I, I, am; head 2: am, good, good" in figure.alt
     assert png_bytes(figure) < 60_000

@@ -1,4 +1,4 @@
-"""The figures of cost draw what was measured and the lines fitted to it, and say both."""
+"""Figures of cost show the measurements and the fitted power laws."""
 
 import math
 
@@ -6,12 +6,12 @@ import pytest
 from matplotlib.axes import Axes
 
 from tfmr.errors import TfmrError
-from tfmr.figures.cost import Growth, attention_cost, corpus_size, decoding_cost
+from tfmr.figures.cost import Scaling, attention_cost, corpus_size, decoding_cost
 from tfmr.figures.style import Figure
 
 SIZES = [64, 128, 256, 512, 1024, 2048, 4096, 8192]
-QUADRATIC = Growth(SIZES, [3e-9 * n**2 for n in SIZES], 2.0, 512)
-LINEAR = Growth(SIZES, [5e-7 * n for n in SIZES], 1.0, 512)
+QUADRATIC = Scaling(SIZES, [3e-9 * n**2 for n in SIZES], 2.0, 512)
+LINEAR = Scaling(SIZES, [5e-7 * n for n in SIZES], 1.0, 512)
 
 
 def small(figure: Figure) -> bool:
@@ -19,7 +19,7 @@ def small(figure: Figure) -> bool:
 
 
 def lines(axes: Axes) -> dict[str, list[tuple[float, float]]]:
-    """Points by label; a line without a label belongs to the one before it."""
+    """Points by label; a line without a label is the fit of the previous one."""
     found: dict[str, list[tuple[float, float]]] = {}
     name = ""
     for line in axes.lines:
@@ -29,10 +29,10 @@ def lines(axes: Axes) -> dict[str, list[tuple[float, float]]]:
     return found
 
 
-def test_attention_is_drawn_with_its_power_laws() -> None:
+def test_attention_cost() -> None:
     figure = attention_cost(
         {"naive": QUADRATIC, "window": LINEAR},
-        {"naive": Growth(SIZES, [16.0 * n**2 for n in SIZES], 2.0, 512)},
+        {"naive": Scaling(SIZES, [16.0 * n**2 for n in SIZES], 2.0, 512)},
     )
     time, memory = figure.axes
     drawn = lines(time)
@@ -44,12 +44,12 @@ def test_attention_is_drawn_with_its_power_laws() -> None:
     assert end[1] == pytest.approx((8192 / 64) ** 2)
     assert dict(lines(memory)["naive, $n^{2.0}$"])[1024] == 16.0
     assert "From 512 positions on" in figure.alt
-    assert "time grows as n to the power naive 2.0, window 1.0" in figure.alt
+    assert "for time, naive 2.0, window 1.0; for memory" in figure.alt
     assert small(figure)
 
 
-def test_a_fitted_line_leaves_out_the_small_sizes() -> None:
-    bent = Growth(SIZES, [1.0] * 3 + [n / 512 for n in SIZES[3:]], 1.0, 512)
+def test_fitted_line_starts_at_fit_from() -> None:
+    bent = Scaling(SIZES, [1.0] * 3 + [n / 512 for n in SIZES[3:]], 1.0, 512)
     (start, end) = lines(attention_cost({"bent": bent}, {"bent": bent}).axes[0])[
         "bent, $n^{1.0}$ fit"
     ]
@@ -57,31 +57,33 @@ def test_a_fitted_line_leaves_out_the_small_sizes() -> None:
     assert end[1] == pytest.approx(16.0)
 
 
-def test_few_sizes_are_named_and_no_power_of_ten() -> None:
+def test_tick_labels_are_sizes() -> None:
     axes = attention_cost({"naive": QUADRATIC}, {"naive": QUADRATIC}).axes[0]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["128", "512", "2048", "8192"]
 
 
-def test_decoding_shows_how_many_times_as_long() -> None:
+def test_decoding_cost() -> None:
     sizes = [16, 64, 256]
-    naive = Growth(sizes, [0.02, 0.16, 1.6], 1.6, 16)
-    figure = decoding_cost(naive, Growth(sizes, [0.02, 0.08, 0.32], 1.0, 16))
+    naive = Scaling(sizes, [0.02, 0.16, 1.6], 1.6, 16)
+    figure = decoding_cost(naive, Scaling(sizes, [0.02, 0.08, 0.32], 1.0, 16))
     ratios = list(figure.axes[1].lines[0].get_ydata())
     assert ratios == pytest.approx([1, 2, 5])
     assert "1.0 at 16, 2.0 at 64, 5.0 at 256" in figure.alt
-    assert "to the power 1.6 without, 1.0 with" in figure.alt
+    assert "1.6 without and 1.0 with" in figure.alt
     assert [text.get_text() for text in figure.axes[1].texts] == ["1.0", "2.0", "5.0"]
     assert small(figure)
-    with pytest.raises(TfmrError, match="both times at every length"):
-        decoding_cost(naive, Growth(sizes[:2], [0.02, 0.08], 1.0, 16))
+    with pytest.raises(TfmrError, match="both times at the same lengths"):
+        decoding_cost(naive, Scaling(sizes[:2], [0.02, 0.08], 1.0, 16))
 
 
-def test_corpus_size_shows_cost_and_quality() -> None:
+def test_corpus_size() -> None:
     figure = corpus_size([1000, 4000, 16000], [2, 8, 32.2], [1, 2, 3], [5, 4, 3.5], [1, 4, 9])
     time, loss, bleu = figure.axes
     assert list(time.lines[0].get_ydata()) == pytest.approx([1, 4, 16.1])
     assert [list(line.get_ydata()) for line in loss.lines] == [[5, 4, 3.5], [1, 2, 3]]
     assert list(bleu.lines[0].get_data()[0]) == [1, 4, 16]
-    assert "16000 pairs: 16.1 times the time per epoch, loss 3.00 on pairs trained on" in figure.alt
+    assert (
+        "16000 pairs: 16.1 times the time per epoch, training loss 3.00, validation" in figure.alt
+    )
     assert math.isclose(bleu.get_ylim()[0], 0)
     assert small(figure)

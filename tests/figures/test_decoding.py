@@ -1,10 +1,10 @@
-"""The figures of decoding draw every candidate, and tell what was kept from what was dropped."""
+"""Figures of decoding show every candidate and probability that they are given."""
 
 import pytest
 from matplotlib.colors import to_hex
 
 from tfmr.errors import TfmrError
-from tfmr.figures.decoding import Candidate, beam_tree, distributions, length_penalty
+from tfmr.figures.decoding import Candidate, beam_tree, length_penalty, next_token_distributions
 from tfmr.figures.style import BLUE, GRID, INK, MUTED, ORANGE, Figure
 
 STEPS = [
@@ -22,7 +22,7 @@ def small(figure: Figure) -> bool:
     return len(figure._repr_png_()[0]) < 60_000
 
 
-def test_the_tree_marks_the_way_to_the_best() -> None:
+def test_beam_tree_highlights_the_best_path() -> None:
     figure = beam_tree(STEPS, (2, 0))
     (axes,) = figure.axes
     edges = {text.get_text(): to_hex(text.get_bbox_patch().get_edgecolor()) for text in axes.texts}
@@ -38,12 +38,12 @@ def test_the_tree_marks_the_way_to_the_best() -> None:
     }
     inks = {text.get_text()[:3]: text.get_color() for text in axes.texts}
     assert (inks["dog"], inks["cow"]) == (MUTED, INK)
-    assert "step 2 kept cat −1.25, cow −1.50; step 2 dropped dog −2.00" in figure.alt
+    assert "step 2 kept cat −1.25, cow −1.50; step 2 pruned dog −2.00" in figure.alt
     assert "The translation is “the cat sits”." in figure.alt
     assert small(figure)
 
 
-def test_every_edge_joins_a_candidate_to_its_parent() -> None:
+def test_beam_tree_edges_connect_parents_and_children() -> None:
     (axes,) = beam_tree(STEPS, (2, 0)).axes
     places = {text.get_text().split("\n")[0]: text.get_position() for text in axes.texts}
     edges = {tuple(zip(*line.get_data(), strict=True)) for line in axes.lines}
@@ -51,20 +51,20 @@ def test_every_edge_joins_a_candidate_to_its_parent() -> None:
     assert edges == {tuple(places[word] for word in pair.split()) for pair in parents}
 
 
-def test_children_stand_in_the_order_of_their_parents() -> None:
+def test_beam_tree_orders_children_like_their_parents() -> None:
     (axes,) = beam_tree(STEPS, (2, 0)).axes
     heights = {text.get_text().split("\n")[0]: text.get_position()[1] for text in axes.texts}
     assert heights["dog"] > heights["cow"] > heights["cat"]
 
 
 @pytest.mark.parametrize("parent", [0, 3, -1])
-def test_nothing_continues_what_was_dropped_or_is_not_there(parent: int) -> None:
+def test_beam_tree_rejects_pruned_or_missing_parents(parent: int) -> None:
     steps = [*STEPS[:2], [Candidate(parent, "sits", -1.0, True)]]
-    with pytest.raises(TfmrError, match=f"'sits' of step 3 names {parent} among the 3"):
+    with pytest.raises(TfmrError, match=f"'sits' of step 3 has parent {parent} of 3"):
         beam_tree(steps, (2, 0))
 
 
-def test_the_penalty_is_named_at_its_end() -> None:
+def test_length_penalty() -> None:
     figure = length_penalty([1, 2, 7], {"none": [1, 1, 1], "α = 1": [1.0, 1.17, 2.0]})
     (axes,) = figure.axes
     assert [text.get_text() for text in axes.texts] == ["none", "α = 1"]
@@ -73,8 +73,10 @@ def test_the_penalty_is_named_at_its_end() -> None:
     assert small(figure)
 
 
-def test_distributions_have_a_bar_for_what_may_be_said() -> None:
-    figure = distributions(["yes", "no", "so"], {"all": [0.5, 0.3, 0.2], "top 1": [1, 0, 0]})
+def test_next_token_distributions() -> None:
+    figure = next_token_distributions(
+        ["yes", "no", "so"], {"all": [0.5, 0.3, 0.2], "top 1": [1, 0, 0]}
+    )
     heights = [[bar.get_width() for bar in axes.patches] for axes in figure.axes]
     assert heights == [[0.5, 0.3, 0.2], [1, 0, 0]]
     assert [text.get_text() for text in figure.axes[1].texts] == ["1.00", "0", "0"]
@@ -83,6 +85,6 @@ def test_distributions_have_a_bar_for_what_may_be_said() -> None:
 
 
 @pytest.mark.parametrize("values", [[0.5, 0.5], [1.2, 0, 0]])
-def test_distributions_need_a_probability_for_each_word(values: list[float]) -> None:
-    with pytest.raises(TfmrError, match="each of the 3 words: 'odd' has"):
-        distributions(["a", "b", "c"], {"odd": values})
+def test_next_token_distributions_need_one_probability_per_word(values: list[float]) -> None:
+    with pytest.raises(TfmrError, match="each of the 3 words: 'A' has"):
+        next_token_distributions(["a", "b", "c"], {"A": values})

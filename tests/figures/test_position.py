@@ -1,4 +1,4 @@
-"""The pictures of position draw what the package computes, and their text says the same."""
+"""Figures of positional encodings show the values that the package computes."""
 
 import math
 import re
@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 
 from tfmr.figures.position import (
     accuracy_by_position,
-    encoding_table,
-    product_by_distance,
+    dot_product_by_distance,
     rotary_angles,
-    shift_as_turn,
-    waves,
+    shift_as_rotation,
+    sinusoidal_table,
+    sinusoids,
 )
 from tfmr.position import frequencies, sinusoidal
 
@@ -23,7 +23,7 @@ def points(axes: Axes, line: int) -> list[float]:
 
 
 def angles(axes: Axes) -> dict[str, float]:
-    """The direction in degrees of every labelled hand on a circle."""
+    """The angle in degrees of every labelled arrow on a circle."""
     return {
         text.get_text(): math.degrees(math.atan2(*reversed(text.get_position()))) % 360
         for text in axes.texts
@@ -31,49 +31,51 @@ def angles(axes: Axes) -> dict[str, float]:
     }
 
 
-def test_the_table_is_drawn_row_by_row() -> None:
+def test_sinusoidal_table() -> None:
     table = sinusoidal(12, 8)
-    made = encoding_table(table)
-    assert torch.allclose(torch.tensor(made.axes[0].images[0].get_array()).float(), table)
-    assert "12 positions by 8 dimensions" in made.alt
+    fig = sinusoidal_table(table)
+    assert torch.allclose(torch.tensor(fig.axes[0].images[0].get_array()).float(), table)
+    assert "12 positions by 8 dimensions" in fig.alt
 
 
-def test_waves_count_the_changes_of_sign() -> None:
-    made = waves(sinusoidal(60, 512), [0, 96])
-    assert points(made.axes[0], 1) == pytest.approx([math.sin(pos) for pos in range(60)], abs=1e-5)
+def test_sinusoids() -> None:
+    fig = sinusoids(sinusoidal(60, 512), [0, 96])
+    assert points(fig.axes[0], 1) == pytest.approx([math.sin(pos) for pos in range(60)], abs=1e-5)
     expected = sum(math.sin(pos) * math.sin(pos + 1) < 0 for pos in range(59))
-    assert made.alt.endswith(f"change their sign {expected}, 0 times.")
+    assert fig.alt.endswith(f"change sign {expected}, 0 times.")
 
 
-def test_every_hand_stands_at_position_times_frequency() -> None:
+def test_shift_as_rotation() -> None:
     omegas = frequencies(8).tolist()[:2]
-    made = shift_as_turn(omegas, starts=[0, 3], k=2)
-    for axes, omega in zip(made.axes, omegas, strict=True):
+    fig = shift_as_rotation(omegas, starts=[0, 3], k=2)
+    for axes, omega in zip(fig.axes, omegas, strict=True):
         for label, angle in angles(axes).items():
             assert angle == pytest.approx(math.degrees(int(label) * omega) % 360, abs=0.01)
-    assert "115, 11 degrees" in made.alt
+    assert "115, 11 degrees" in fig.alt
 
 
-def test_products_meet_at_one_curve_or_the_text_says_by_how_much_they_do_not() -> None:
+def test_dot_product_by_distance_states_the_difference_of_the_curves() -> None:
     rows = sinusoidal(200, 64)
     products = {p: (rows[p - 5 : p + 6] @ rows[p]).tolist() for p in (20, 150)}
-    assert "within 0.01" in product_by_distance(products, 5).alt
-    assert "highest at distance 0 with 32" in product_by_distance(products, 5).alt
+    assert "within 0.01" in dot_product_by_distance(products, 5).alt
+    assert "maximum of 32 at distance 0" in dot_product_by_distance(products, 5).alt
     products[150] = [value + 1 for value in products[150]]
-    assert re.search(r"within 1\.0[01]", product_by_distance(products, 5).alt)
+    assert re.search(r"within 1\.0[01]", dot_product_by_distance(products, 5).alt)
 
 
-def test_rotary_hands_are_as_far_apart_as_their_positions() -> None:
-    made = rotary_angles([(1, 3), (3, 1)], math.radians(30))
-    assert [angles(axes) for axes in made.axes] == [
+def test_rotary_angles() -> None:
+    fig = rotary_angles([(1, 3), (3, 1)], math.radians(30))
+    assert [angles(axes) for axes in fig.axes] == [
         pytest.approx({"q": 30, "k": 90}),
         pytest.approx({"q": 90, "k": 30}),
     ]
-    assert "60, -60 degrees" in made.alt
+    assert "60, -60 degrees" in fig.alt
 
 
-def test_accuracy_is_drawn_from_its_first_position_on() -> None:
-    made = accuracy_by_position({"a": [1.0, 0.5]}, first=3, trained=4, chance=0.1, alt="said")
-    line = made.axes[0].lines[1]
+def test_accuracy_by_position() -> None:
+    fig = accuracy_by_position(
+        {"a": [1.0, 0.5]}, first=3, trained_length=4, chance=0.1, alt="alternative"
+    )
+    line = fig.axes[0].lines[1]
     assert list(zip(line.get_xdata(), line.get_ydata(), strict=True)) == [(3, 1.0), (4, 0.5)]
-    assert made.alt == "said"
+    assert fig.alt == "alternative"

@@ -1,4 +1,4 @@
-"""The one style: a figure that shows itself once, describes itself, and is the same every time."""
+"""The style of the figures: PNG output, alternative text, reproducible bytes."""
 
 import struct
 
@@ -9,14 +9,14 @@ from tfmr.figures.style import CYCLE, DPI, INK, RC, WIDTH, Figure, figure, heatm
 
 
 def drawn(alt: str = "") -> Figure:
-    made, (axes,) = figure()
+    fig, (axes,) = figure()
     axes.plot([0, 1, 2], [0, 1, 4])
     axes.set_xlabel("x")
-    made.alt = alt
-    return made
+    fig.alt = alt
+    return fig
 
 
-def test_a_figure_shows_itself_as_png_of_its_size() -> None:
+def test_png_size() -> None:
     png, size = drawn()._repr_png_()
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", png[16:24])
@@ -25,26 +25,26 @@ def test_a_figure_shows_itself_as_png_of_its_size() -> None:
     assert len(png) < 60_000
 
 
-def test_the_same_figure_has_the_same_bytes_and_names_no_version() -> None:
+def test_png_is_reproducible() -> None:
     pngs = [drawn()._repr_png_()[0] for _ in range(2)]
     assert pngs[0] == pngs[1]
     assert b"matplotlib" not in pngs[0].lower()
 
 
-def test_a_figure_is_described_by_its_text() -> None:
+def test_repr_is_the_alternative_text() -> None:
     assert repr(drawn("Three points on a parabola.")) == "Three points on a parabola."
     assert "Figure" in repr(drawn())
 
 
-def test_axes_come_row_by_row_in_the_books_style() -> None:
-    made, axes = figure(2, 3, height=4.0, width_ratios=[1, 2, 1])
+def test_axes_are_ordered_by_row_and_styled() -> None:
+    fig, axes = figure(2, 3, height=4.0, width_ratios=[1, 2, 1])
     assert len(axes) == 6
-    assert axes == made.axes
+    assert axes == fig.axes
     assert not axes[0].spines["top"].get_visible()
     assert axes[0].plot([0, 1])[0].get_color() == CYCLE[0]
 
 
-def test_the_style_ends_with_the_function() -> None:
+def test_styled_restores_rcparams() -> None:
     before = dict(matplotlib.rcParams)
 
     @styled
@@ -57,7 +57,7 @@ def test_the_style_ends_with_the_function() -> None:
 
 
 @pytest.mark.parametrize("signed", [False, True])
-def test_a_heatmap_shows_every_number_readably(signed: bool) -> None:
+def test_heatmap_values(signed: bool) -> None:
     _, (axes,) = figure()
     values = [[0.0, 0.25], [1.0, -0.9 if signed else 0.9]]
     heatmap(axes, values, row_labels=["a", "b"], column_labels=["c", "d"], signed=signed)
@@ -70,7 +70,7 @@ def test_a_heatmap_shows_every_number_readably(signed: bool) -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
 
 
-def test_a_heatmap_takes_its_limit_and_its_digits() -> None:
+def test_heatmap_limit_and_digits() -> None:
     _, (axes,) = figure()
     heatmap(axes, [[1.0]], row_labels=["a"], column_labels=["b"], digits=0, limit=4.0)
     assert [text.get_text() for text in axes.texts] == ["1"]

@@ -100,7 +100,7 @@ def test_keyboard_and_reset(live: Locator, figure: AttentionFigure) -> None:
 
 
 def test_keys_can_be_touched(live: Locator, figure: AttentionFigure) -> None:
-    live.get_by_label("of the").select_option(label=f"key of “{figure.tokens[0]}”")
+    live.get_by_label("Vector").select_option(label=f"key of “{figure.tokens[0]}”")
     slider = live.locator("input[type=range]").last
     slider.fill("1.5")
     changed = [list(row) for row in figure.k]

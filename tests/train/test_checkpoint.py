@@ -170,7 +170,9 @@ def test_another_vocabulary(path: Path) -> None:
 
 
 def test_a_recurrent_model_too(tmp_path: Path) -> None:
-    config = Seq2SeqConfig(7, 7, cell="gru", attention=False, d_model=8, max_length=6)
+    config = Seq2SeqConfig(
+        source_vocab=7, target_vocab=7, cell="gru", attention=False, d_model=8, max_length=6
+    )
     torch.manual_seed(0)
     weights = named_weights(registry.build(config))
     checkpoint.save(tmp_path / "file", Checkpoint(config, WORDS, weights))

@@ -1,4 +1,4 @@
-"""The live figure in Python: what it takes and refuses, and whose numbers it shows."""
+"""AttentionFigure in Python: its weights, its synchronised traits and its errors."""
 
 import math
 
@@ -16,7 +16,7 @@ V = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_weights_are_those_of_the_package(causal: bool) -> None:
+def test_weights_equal_the_package(causal: bool) -> None:
     figure = AttentionFigure(TOKENS, torch.tensor(Q), torch.tensor(K), V, causal=causal)
     mask = causal_mask(3) if causal else None
     expected = scaled_dot_product_attention(
@@ -33,32 +33,32 @@ def test_without_scaling_the_scores_are_the_dot_products() -> None:
     torch.testing.assert_close(figure.weights(), expected)
 
 
-def test_what_a_reader_does_is_seen_in_python() -> None:
+def test_traits_are_synchronised() -> None:
     figure = AttentionFigure(TOKENS, Q, K, V)
     figure.set_state({"selected": 2, "causal": True, "q": [[0.0, 0.0], *Q[1:]]})
     assert figure.selected == 2
     torch.testing.assert_close(figure.weights()[0], torch.tensor([1.0, 0.0, 0.0]))
 
 
-def test_it_says_what_it_is() -> None:
+def test_repr_is_the_stored_text() -> None:
     figure = AttentionFigure(TOKENS, Q, K, V)
-    said = "A live figure: self-attention over “the dog ran”, one query at a time."
-    assert repr(figure) == said
+    text = "Interactive figure: self-attention over “the dog ran”, one query at a time."
+    assert repr(figure) == text
     data, _ = figure._repr_mimebundle_()
-    assert data["text/plain"] == said
+    assert data["text/plain"] == text
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"tokens": []}, "room for 1 to 12 tokens: got 0"),
-        ({"selected": 3}, "below 3: got 3"),
+        ({"tokens": []}, "takes 1 to 12 tokens: got 0"),
+        ({"selected": 3}, "0 to 2: got 3"),
         ({"q": Q[:2]}, r"q must have one row for each of the 3 tokens, .* \(2, 2\)"),
         ({"k": [[1.0], [2.0], [3.0]]}, "same d_k: got 2 and 1"),
-        ({"v": [[math.nan], [0.0], [0.0]]}, "v must hold finite numbers"),
+        ({"v": [[math.nan], [0.0], [0.0]]}, "v must be finite"),
         ({"v": [[1.0], [0.0, 2.0], [0.0]]}, "v must have one row"),
     ],
 )
-def test_mistakes_are_explained(change: dict[str, object], message: str) -> None:
+def test_invalid_arguments_raise_tfmr_error(change: dict[str, object], message: str) -> None:
     with pytest.raises(TfmrError, match=message):
         AttentionFigure(**{"tokens": TOKENS, "q": Q, "k": K, "v": V} | change)

@@ -136,7 +136,7 @@ class Train:
         """Add the picture of the curve to the run's folder."""
         from tfmr.figures import training  # half a second that other commands need not wait
 
-        figure = training.curve(run.curve, what="the run")
+        figure = training.training_curve(run.curve)
         path = run.folder / "curve.png"
         write_whole(path, lambda beside: figure.savefig(beside, format="png", dpi=150))
         run.report()

@@ -1,1 +1,1 @@
-"""The book's figures, in one style: :mod:`~tfmr.figures.style` first, then a module per idea."""
+"""The figures of the book: :mod:`~tfmr.figures.style`, then one module per topic."""

@@ -1,4 +1,4 @@
-"""Pictures of attention: who reads whom, the four steps, masks, heads, and what √d_k is for."""
+"""Figures of attention: weights, computation steps, masks, heads, and the scaling by √d_k."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from tfmr.figures.style import (
 
 
 def _lines_between(axes: Axes, rows: int, columns: int, *, linewidth: float = 1.5) -> None:
-    """White lines that keep neighbouring tiles apart."""
+    """White lines between neighbouring tiles."""
     for i in range(rows + 1):
         axes.axhline(i - 0.5, color="white", lw=linewidth)
     for j in range(columns + 1):
@@ -33,11 +33,11 @@ def _lines_between(axes: Axes, rows: int, columns: int, *, linewidth: float = 1.
 
 
 @styled
-def reading_arcs(
+def attention_arcs(
     words: Sequence[str], weights: Float[Tensor, "key"], query: int, digits: int = 2
 ) -> Figure:
-    """Arcs from the word at ``query`` to every word it reads, as thick as their weights."""
-    made, (axes,) = figure(height=2.1)
+    """Arcs from the word at ``query`` to the others, with a width that grows with the weight."""
+    fig, (axes,) = figure(height=2.1)
     left = [sum(len(word) + 2.2 for word in words[:i]) for i in range(len(words))]
     centres = [start + len(word) / 2 for start, word in zip(left, words, strict=True)]
     end = left[-1] + len(words[-1])
@@ -59,25 +59,26 @@ def reading_arcs(
         axes.text(centre, -0.15, f"{weight:.{digits}f}", ha="center", fontsize=9, color=MUTED)
     axes.set(xlim=(-1.5, end + 1.5), ylim=(-0.18, 0.68))
     axes.axis("off")
-    shares = ", ".join(
+    listed = ", ".join(
         f"{word} {float(w):.{digits}f}" for word, w in zip(words, weights, strict=True)
     )
-    made.alt = (
-        f"Arcs from the word “{words[query]}” to the others, as thick as the weights: {shares}."
+    fig.alt = (
+        f"Arcs from the word “{words[query]}” to the others; the thicker, the larger the attention"
+        f" weight: {listed}."
     )
-    return made
+    return fig
 
 
 @styled
-def four_steps(
+def attention_steps(
     words: Sequence[str],
     dots: Float[Tensor, "query key"],
     scores: Float[Tensor, "query key"],
     weights: Float[Tensor, "query key"],
     outputs: Float[Tensor, "query d_v"],
 ) -> Figure:
-    """The matrix after each of the four steps, one row per query."""
-    made, axes = figure(2, 2, height=4.7)
+    """The matrices after the four steps of attention, with one row per query."""
+    fig, axes = figure(2, 2, height=4.7)
     labels = list(words)
     largest = float(dots.abs().max())
     columns = [str(c) for c in range(outputs.shape[1])]
@@ -94,46 +95,46 @@ def four_steps(
         f"{word} ({', '.join(f'{float(w):.2f}' for w in row)})"
         for word, row in zip(words, weights, strict=True)
     ]
-    made.alt = (
-        f"Four matrices with a row for each of {', '.join(words)}: the dot products, the scores,"
-        f" the weights and the outputs. The rows of the weights: {'; '.join(rows)}."
+    fig.alt = (
+        f"Four matrices with one row for each of {', '.join(words)}: the dot products, the scores,"
+        f" the attention weights and the outputs. The rows of the weights: {'; '.join(rows)}."
     )
-    return made
+    return fig
 
 
 @styled
-def weight_rows(words: Sequence[str], rows: Mapping[str, Float[Tensor, "key"]]) -> Figure:
-    """One row of weights for each name, over the same words."""
-    made, (axes,) = figure(height=0.55 + 0.55 * len(rows))
+def attention_rows(words: Sequence[str], rows: Mapping[str, Float[Tensor, "key"]]) -> Figure:
+    """Several rows of attention weights over the same words, by name."""
+    fig, (axes,) = figure(height=0.55 + 0.55 * len(rows))
     grid = torch.stack(list(rows.values()))
     heatmap(axes, grid, row_labels=list(rows), column_labels=list(words), limit=1.0)
     axes.set_aspect("auto")
     axes.xaxis.tick_top()
     _lines_between(axes, len(rows), len(words))
-    said = [f"{name}: {', '.join(f'{float(w):.2f}' for w in row)}" for name, row in rows.items()]
-    made.alt = f"Weights over the words {', '.join(words)}. " + "; ".join(said) + "."
-    return made
+    listed = [f"{name}: {', '.join(f'{float(w):.2f}' for w in row)}" for name, row in rows.items()]
+    fig.alt = f"Attention weights over the words {', '.join(words)}. " + "; ".join(listed) + "."
+    return fig
 
 
 @styled
-def saturation(
+def softmax_saturation(
     d_k: Sequence[int],
     entropies: Mapping[str, Sequence[float]],
     gradients: Mapping[str, Sequence[float]],
     keys: int,
 ) -> Figure:
-    """What the size of the scores does to the softmax: its entropy, and its gradient."""
-    made, (left, right) = figure(1, 2, height=2.9)
-    for panel, curves, what in (
+    """Entropy and gradient of the softmax against the dimension of the keys."""
+    fig, (left, right) = figure(1, 2, height=2.9)
+    for panel, curves, label_y in (
         (left, entropies, "entropy of the weights (nats)"),
-        (right, gradients, "size of the softmax gradient"),
+        (right, gradients, "norm of the softmax gradient"),
     ):
         for (name, values), colour in zip(curves.items(), (BLUE, ORANGE), strict=True):
             label = name.replace("√d_k", r"$\sqrt{d_k}$")
             panel.plot(d_k, values, "o-", color=colour, label=label, ms=4)
         panel.set_xscale("log", base=2)
         panel.set_xticks(list(d_k), [str(each) for each in d_k])
-        panel.set(xlabel="$d_k$", ylabel=what)
+        panel.set(xlabel="$d_k$", ylabel=label_y)
     left.axhline(math.log(keys), color=MUTED, lw=1, ls=":")
     left.set_ylim(bottom=0)
     right.set_yscale("log")
@@ -142,20 +143,20 @@ def saturation(
         f"{name}: entropy from {values[0]:.1f} to {values[-1]:.1f}"
         for name, values in entropies.items()
     ]
-    made.alt = (
+    fig.alt = (
         f"Medians over random queries and {keys} keys, as d_k grows from {d_k[0]} to {d_k[-1]}."
-        f" {'; '.join(ends)} nats. The gradient of the softmax stays level with the division and"
-        " falls by orders of magnitude without it."
+        f" {'; '.join(ends)} nats. With the division the norm of the softmax gradient is almost"
+        " constant; without it, it falls by orders of magnitude."
     )
-    return made
+    return fig
 
 
 @styled
 def mask_panels(
     queries: Sequence[str], keys: Sequence[str], masks: Mapping[str, Bool[Tensor, "query key"]]
 ) -> Figure:
-    """Masks side by side: a filled tile is a key that the query may read."""
-    made, axes = figure(1, len(masks), height=2.8)
+    """Masks side by side: a filled tile is a key that the query may attend to."""
+    fig, axes = figure(1, len(masks), height=2.8)
     for k, (each, (name, mask)) in enumerate(zip(axes, masks.items(), strict=True)):
         each.imshow((mask.float() * 0.62 + 0.04).tolist(), cmap="Blues", vmin=0, vmax=1)
         each.set_xticks(range(len(keys)), list(keys), rotation=90)
@@ -170,21 +171,21 @@ def mask_panels(
     axes[0].set_ylabel("query")
     axes[0].set_xlabel("key")
     counts = [f"{name} {int(mask.sum())} of {mask.numel()}" for name, mask in masks.items()]
-    made.alt = f"Masks over {' '.join(keys)}; tiles that may be read: {', '.join(counts)}."
-    return made
+    fig.alt = f"Masks over {' '.join(keys)}; pairs that are not masked: {', '.join(counts)}."
+    return fig
 
 
 @styled
-def heads_by_hand(
+def head_matrices(
     words: Sequence[str],
     queries: Float[Tensor, "heads query d_k"],
     keys: Float[Tensor, "heads key d_k"],
     weights: Float[Tensor, "heads query key"],
     outputs: Float[Tensor, "heads query d_v"],
 ) -> Figure:
-    """A row of matrices for each head: its queries, keys, weights and outputs."""
+    """Queries, keys, attention weights and outputs of each head, one row per head."""
     n_heads = weights.shape[0]
-    made, axes = figure(n_heads, 4, height=0.5 + 1.55 * n_heads, width_ratios=(2, 2, 3, 2))
+    fig, axes = figure(n_heads, 4, height=0.5 + 1.55 * n_heads, width_ratios=(2, 2, 3, 2))
     labels, blank = list(words), [""] * len(words)
     narrow = [str(c) for c in range(queries.shape[-1])]
     for i in range(n_heads):
@@ -196,21 +197,24 @@ def heads_by_hand(
         for each, name in zip(row, ("Q", "K", "A", "Z"), strict=True):
             each.set_title(f"${name}_{i + 1}$")
     most = [[words[j] for j in head.argmax(dim=-1).tolist()] for head in weights]
-    said = [
-        f"in head {i} " + ", ".join(f"{a} reads {b} most" for a, b in zip(words, line, strict=True))
-        for i, line in enumerate(most, start=1)
+    listed = [
+        f"in head {i} "
+        + ", ".join(f"{a} attends most to {b}" for a, b in zip(words, head, strict=True))
+        for i, head in enumerate(most, start=1)
     ]
-    made.alt = f"Queries, keys, weights and outputs of {n_heads} heads: {'; '.join(said)}."
-    return made
+    fig.alt = (
+        f"Queries, keys, attention weights and outputs of {n_heads} heads: {'; '.join(listed)}."
+    )
+    return fig
 
 
 @styled
-def split_layout(
+def head_splits(
     words: Sequence[str], splits: Mapping[str, Int[Tensor, "heads length d_k"]]
 ) -> Figure:
-    """Which token each number of each head comes from, for two or more ways to split the heads."""
+    """The token from which each component of each head comes, for several ways to split heads."""
     heads = next(iter(splits.values())).shape[0]
-    made, axes = figure(len(splits), heads, height=0.4 + 1.75 * len(splits))
+    fig, axes = figure(len(splits), heads, height=0.4 + 1.75 * len(splits))
     palette = (SKY, YELLOW, "#9ad9c3", PURPLE, GREEN, ORANGE)
     for row, (name, split) in enumerate(splits.items()):
         for i in range(heads):
@@ -235,12 +239,12 @@ def split_layout(
                 spine.set_visible(False)
             each.set_title(f"head {i + 1}" if row == 0 else "")
         axes[row * heads].set_ylabel(name)
-    said = []
+    listed = []
     for name, split in splits.items():
         rows = [
             [" and ".join(dict.fromkeys(words[t] for t in r)) for r in h] for h in split.tolist()
         ]
-        parts = [f"head {i} holds {', '.join(held)}" for i, held in enumerate(rows, start=1)]
-        said.append(f"{name}: {'; '.join(parts)}")
-    made.alt = "Where the numbers of each head come from. " + "; ".join(said) + "."
-    return made
+        parts = [f"head {i}: {', '.join(row)}" for i, row in enumerate(rows, start=1)]
+        listed.append(f"{name}: {'; '.join(parts)}")
+    fig.alt = "Tokens from which the rows of each head come. " + ". ".join(listed) + "."
+    return fig

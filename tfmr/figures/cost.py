@@ -1,4 +1,4 @@
-"""How cost grows, as it was measured: attention, decoding, and training against their sizes."""
+"""Figures of measured cost: attention, decoding and training against problem size."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,39 +12,39 @@ from tfmr.errors import require
 from tfmr.figures.style import BLUE, CYCLE, GREEN, MUTED, ORANGE, Figure, figure, styled
 
 
-class Growth(NamedTuple):
-    """What was measured at several sizes, rising, and the power law of the larger ones."""
+class Scaling(NamedTuple):
+    """Measurements at several sizes, in ascending order, and a power law fitted to the larger."""
 
     sizes: Sequence[int]
     values: Sequence[int | float]
     exponent: float
-    since: int
-    """The smallest size that the exponent was fitted to."""
+    fit_from: int
+    """The smallest size included in the fit."""
 
 
-def _grow(axes: Axes, curves: Mapping[str, Growth], unit: int | float) -> None:
-    """Draw ``curves`` in units of ``unit`` on logarithmic axes, each with its power law."""
-    for (name, growth), colour in zip(curves.items(), cycle(CYCLE), strict=False):
-        values = [value / unit for value in growth.values]
+def _plot_scaling(axes: Axes, curves: Mapping[str, Scaling], unit: int | float) -> None:
+    """Plot ``curves`` in units of ``unit`` on logarithmic axes, each with its power law."""
+    for (name, scaling), colour in zip(curves.items(), cycle(CYCLE), strict=False):
+        values = [value / unit for value in scaling.values]
         axes.loglog(
-            growth.sizes,
+            scaling.sizes,
             values,
             "o",
             markersize=3.5,
             color=colour,
-            label=f"{name}, $n^{{{growth.exponent:.1f}}}$",
+            label=f"{name}, $n^{{{scaling.exponent:.1f}}}$",
         )
         fitted = [
             (math.log(size), math.log(value))
-            for size, value in zip(growth.sizes, values, strict=True)
-            if size >= growth.since
+            for size, value in zip(scaling.sizes, values, strict=True)
+            if size >= scaling.fit_from
         ]
-        # A line fitted by least squares passes through the mean of its points.
+        # The least-squares line passes through the mean of the points.
         x, y = (sum(column) / len(fitted) for column in zip(*fitted, strict=True))
-        ends = [growth.since, max(growth.sizes)]
+        ends = [scaling.fit_from, max(scaling.sizes)]
         axes.loglog(
             ends,
-            [math.exp(y + growth.exponent * (math.log(end) - x)) for end in ends],
+            [math.exp(y + scaling.exponent * (math.log(end) - x)) for end in ends],
             color=colour,
             linewidth=1.4,
         )
@@ -56,17 +56,17 @@ def _grow(axes: Axes, curves: Mapping[str, Growth], unit: int | float) -> None:
 
 
 def _size_axis(axes: Axes, sizes: Sequence[int | float], label: str, form: str = "{:g}") -> None:
-    """Name the ``sizes`` that :func:`_spread_out` chooses, and no power of ten."""
-    shown = _spread_out(sizes)
+    """Label the axis at the sizes that :func:`_tick_sizes` chooses, not at powers of ten."""
+    shown = _tick_sizes(sizes)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(shown, [form.format(size) for size in shown])
     axes.set_xlabel(label)
 
 
-def _spread_out(sizes: Sequence[int | float]) -> list[int | float]:
-    """At most four of the ``sizes``, the last among them, each at least four times the one before.
+def _tick_sizes(sizes: Sequence[int | float]) -> list[int | float]:
+    """At most four of the ``sizes``, including the largest, each at least four times the previous.
 
-    >>> _spread_out([64, 128, 256, 512, 1024])
+    >>> _tick_sizes([64, 128, 256, 512, 1024])
     [64, 256, 1024]
     """
     chosen = [max(sizes)]
@@ -76,56 +76,56 @@ def _spread_out(sizes: Sequence[int | float]) -> list[int | float]:
     return sorted(chosen)
 
 
-def _exponents(curves: Mapping[str, Growth]) -> str:
-    return ", ".join(f"{name} {growth.exponent:.1f}" for name, growth in curves.items())
+def _exponents(curves: Mapping[str, Scaling]) -> str:
+    return ", ".join(f"{name} {scaling.exponent:.1f}" for name, scaling in curves.items())
 
 
 @styled
-def attention_cost(seconds: Mapping[str, Growth], memory: Mapping[str, Growth]) -> Figure:
-    """Time and memory of several kinds of attention against the number of positions.
+def attention_cost(seconds: Mapping[str, Scaling], memory: Mapping[str, Scaling]) -> Figure:
+    """Time and memory of several implementations of attention against the number of positions.
 
     Args:
-        seconds: by kind. What is drawn is the ratio to the first kind at its smallest size.
-        memory: bytes at the peak, by kind; drawn in MiB.
+        seconds: by implementation; drawn relative to the first one at its smallest size.
+        memory: peak memory in bytes, by implementation; drawn in MiB.
     """
     fig, (left, right) = figure(1, 2, height=2.8)
     first = next(iter(seconds.values()))
-    _grow(left, seconds, first.values[0])
-    _grow(right, memory, 2**20)
+    _plot_scaling(left, seconds, first.values[0])
+    _plot_scaling(right, memory, 2**20)
     name = next(iter(seconds))
     left.set_title(f"time ({name} at {first.sizes[0]:g} = 1)")
     right.set_title("memory (MiB)")
     for axes, curves in ((left, seconds), (right, memory)):
-        sizes = [size for growth in curves.values() for size in growth.sizes]
+        sizes = [size for scaling in curves.values() for size in scaling.sizes]
         _size_axis(axes, sizes, "positions $n$")
-    since = first.since
+    fit_from = first.fit_from
     fig.alt = (
-        f"Time and memory of attention against the number n of positions, on logarithmic axes. "
-        f"From {since:g} positions on, time grows as n to the power {_exponents(seconds)}; "
-        f"memory as n to the power {_exponents(memory)}."
+        f"Time and memory of attention against the number of positions n, on logarithmic axes. "
+        f"From {fit_from:g} positions on, the exponents of n are, for time, {_exponents(seconds)}; "
+        f"for memory, {_exponents(memory)}."
     )
     return fig
 
 
 @styled
-def decoding_cost(naive: Growth, cached: Growth) -> Figure:
-    """Time of a sentence with and without the cache against its length, and the ratio of the two.
+def decoding_cost(naive: Scaling, cached: Scaling) -> Figure:
+    """Decoding time with and without a KV cache against the length, and the ratio of the two.
 
     Raises:
-        TfmrError: if they were not measured at the same lengths.
+        TfmrError: if the two were not measured at the same lengths.
     """
     require(
         list(naive.sizes) == list(cached.sizes),
-        f"a ratio needs both times at every length: got {list(naive.sizes)} and "
-        f"{list(cached.sizes)}",
+        "decoding_cost needs both times at the same lengths: got "
+        f"{list(naive.sizes)} and {list(cached.sizes)}",
     )
     fig, (left, right) = figure(1, 2, height=2.8)
-    _grow(left, {"no cache": naive, "cache": cached}, cached.values[0])
+    _plot_scaling(left, {"no cache": naive, "cache": cached}, cached.values[0])
     left.set_title(f"time (cache at {cached.sizes[0]:g} = 1)")
     ratios = [slow / fast for slow, fast in zip(naive.values, cached.values, strict=True)]
     right.semilogx(cached.sizes, ratios, "o-", color=GREEN, markersize=4)
     for size, ratio in zip(cached.sizes, ratios, strict=True):
-        if size in _spread_out(cached.sizes):
+        if size in _tick_sizes(cached.sizes):
             right.annotate(
                 f"{ratio:.1f}",
                 (size, ratio),
@@ -142,9 +142,9 @@ def decoding_cost(naive: Growth, cached: Growth) -> Figure:
         f"{ratio:.1f} at {size:g}" for size, ratio in zip(cached.sizes, ratios, strict=True)
     )
     fig.alt = (
-        f"Time to translate n tokens into n tokens, without the cache and with it, on logarithmic "
-        f"axes: from {naive.since:g} tokens on as n to the power {naive.exponent:.1f} without, "
-        f"{cached.exponent:.1f} with. Without takes this many times as long: {pairs}."
+        f"Time to translate n tokens into n tokens, without and with a KV cache, on logarithmic "
+        f"axes. From {naive.fit_from:g} tokens on, the exponent of n is {naive.exponent:.1f} "
+        f"without and {cached.exponent:.1f} with the cache. Ratio of the times: {pairs}."
     )
     return fig
 
@@ -157,38 +157,38 @@ def corpus_size(
     valid_losses: Sequence[int | float],
     bleu: Sequence[int | float],
 ) -> Figure:
-    """What more pairs cost, and what they bring after the same number of steps.
+    """Cost and quality against the size of the training corpus, after equally many steps.
 
     Args:
         pairs: sizes of the training corpora.
-        seconds: of an epoch. What is drawn is the ratio to the smallest corpus.
-        train_losses: nats per token on pairs that the model was trained on.
-        valid_losses: nats per token on others.
-        bleu: of the validation part.
+        seconds: of an epoch; drawn relative to the smallest corpus.
+        train_losses: nats per token on training pairs.
+        valid_losses: nats per token on the validation set.
+        bleu: on the validation set.
     """
-    fig, (time, loss, score) = figure(1, 3, height=2.6)
+    fig, (time, loss, quality) = figure(1, 3, height=2.6)
     sizes = [size / 1000 for size in pairs]
     relative = [second / seconds[0] for second in seconds]
     time.loglog(sizes, relative, "o-", color=BLUE, markersize=4)
     time.set_title("time per epoch")
-    loss.semilogx(sizes, valid_losses, "o-", color=ORANGE, markersize=4, label="others")
-    loss.semilogx(sizes, train_losses, "o--", color=MUTED, markersize=4, label="trained on")
+    loss.semilogx(sizes, valid_losses, "o-", color=ORANGE, markersize=4, label="validation")
+    loss.semilogx(sizes, train_losses, "o--", color=MUTED, markersize=4, label="training")
     loss.set_title("nats per token")
     loss.set_ylim(0, max(*valid_losses, *train_losses) * 1.45)
     loss.legend(loc="upper right", borderaxespad=0)
-    score.semilogx(sizes, bleu, "o-", color=GREEN, markersize=4)
-    score.set_title("BLEU")
-    score.set_ylim(0, max(bleu) * 1.15)
+    quality.semilogx(sizes, bleu, "o-", color=GREEN, markersize=4)
+    quality.set_title("BLEU")
+    quality.set_ylim(0, max(bleu) * 1.15)
     time.yaxis.set_minor_locator(NullLocator())
     time.set_yticks([1, 4, 16], ["1", "4", "16"])
-    for axes in (time, loss, score):
+    for axes in (time, loss, quality):
         _size_axis(axes, sizes, "thousand pairs", "{:.0f}")
     rows = "; ".join(
-        f"{size} pairs: {ratio:.1f} times the time per epoch, loss {own:.2f} on pairs trained on, "
-        f"{other:.2f} on others, BLEU {points:.1f}"
-        for size, ratio, own, other, points in zip(
+        f"{size} pairs: {ratio:.1f} times the time per epoch, training loss {train:.2f}, "
+        f"validation loss {valid:.2f}, BLEU {score:.1f}"
+        for size, ratio, train, valid, score in zip(
             pairs, relative, train_losses, valid_losses, bleu, strict=True
         )
     )
-    fig.alt = f"Cost and quality against the size of the corpus. {rows}."
+    fig.alt = f"Cost and quality against the size of the training corpus. {rows}."
     return fig

@@ -1,4 +1,4 @@
-"""Figures of chapter 12: the tree of a beam search, the length penalty, what a sample may say."""
+"""Figures of decoding: beam search, the length penalty, and distributions to sample from."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -19,15 +19,15 @@ from tfmr.figures.style import (
 
 
 class Candidate(NamedTuple):
-    """One way for a hypothesis to go on, as a step of a beam search weighs it."""
+    """A candidate of one step of a beam search: a hypothesis extended by one token."""
 
     parent: int
-    """Index among the candidates of the step before; 0 in the first step."""
+    """Index among the candidates of the previous step; 0 in the first step."""
     token: str
     score: float
-    """Sum of the log-probabilities so far."""
+    """Sum of the log-probabilities."""
     kept: bool
-    """Whether it is among the best of its step."""
+    """Whether it is among the best of its step and remains in the beam."""
 
 
 def _signed(number: float) -> str:
@@ -35,7 +35,7 @@ def _signed(number: float) -> str:
 
 
 def _path(steps: Sequence[Sequence[Candidate]], end: tuple[int, int]) -> list[tuple[int, int]]:
-    """Step and index of the candidate ``end`` and of all before it, the earliest first."""
+    """Step and index of the candidate ``end`` and all its ancestors, from the first step on."""
     path = [end]
     while path[0][0] > 0:
         step, index = path[0]
@@ -47,23 +47,24 @@ def _path(steps: Sequence[Sequence[Candidate]], end: tuple[int, int]) -> list[tu
 def beam_tree(
     steps: Sequence[Sequence[Candidate]], best: tuple[int, int], start: str = "<bos>"
 ) -> Figure:
-    """What a beam search weighed, kept and dropped, step by step from left to right.
+    """The candidates of a beam search, kept and pruned, step by step from left to right.
 
     Args:
         steps: the candidates of each step.
-        best: step and index of the candidate that ends the translation; the way to it is marked.
-        start: what all hypotheses begin with.
+        best: step and index of the last candidate of the translation, whose path is highlighted.
+        start: the first token of all hypotheses.
 
     Raises:
-        TfmrError: if a candidate continues one that does not exist or was dropped.
+        TfmrError: if the parent of a candidate does not exist or was pruned.
     """
     for number, candidates in enumerate(steps):
         for candidate in candidates:
             before = steps[number - 1] if number else [Candidate(0, start, 0.0, True)]
             require(
                 0 <= candidate.parent < len(before) and before[candidate.parent].kept,
-                f"a candidate continues one that was kept: {candidate.token!r} of step "
-                f"{number + 1} names {candidate.parent} among the {len(before)} of the step before",
+                "the parent of a candidate must be a kept candidate of the previous step: "
+                f"{candidate.token!r} of step {number + 1} has parent {candidate.parent} of "
+                f"{len(before)}",
             )
     places: list[list[float]] = []
     for number, candidates in enumerate(steps):
@@ -80,7 +81,7 @@ def beam_tree(
     chosen = _path(steps, best)
 
     def node(x: int, y: float, text: str, colour: str, ink: str, width: float) -> None:
-        look = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": colour, "lw": width}
+        style = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": colour, "lw": width}
         axes.text(
             x,
             y,
@@ -89,7 +90,7 @@ def beam_tree(
             va="center",
             fontsize=9,
             color=ink,
-            bbox=look,
+            bbox=style,
             linespacing=1.1,
             zorder=4,
         )
@@ -105,16 +106,16 @@ def beam_tree(
             axes.plot([x - 1, x], [from_y, y], color=colour, linewidth=width, zorder=2 + marked)
             text = f"{candidate.token}\n{_signed(candidate.score)}"
             node(x, y, text, colour, INK if candidate.kept else MUTED, 1.6)
-    told = []
+    listed = []
     for number, candidates in enumerate(steps):
-        for kept, word in ((True, "kept"), (False, "dropped")):
-            of = [f"{c.token} {_signed(c.score)}" for c in candidates if c.kept is kept]
-            if of:
-                told.append(f"step {number + 1} {word} {', '.join(of)}")
-    said = " ".join(steps[number][index].token for number, index in chosen)
+        for kept, word in ((True, "kept"), (False, "pruned")):
+            group = [f"{c.token} {_signed(c.score)}" for c in candidates if c.kept is kept]
+            if group:
+                listed.append(f"step {number + 1} {word} {', '.join(group)}")
+    translation = " ".join(steps[number][index].token for number, index in chosen)
     fig.alt = (
-        f"The tree of a beam search, with the sum of the log-probabilities at each candidate: "
-        f"{'; '.join(told)}. The translation is “{said}”."
+        f"The tree of a beam search, with the sum of the log-probabilities of each candidate: "
+        f"{'; '.join(listed)}. The translation is “{translation}”."
     )
     return fig
 
@@ -123,7 +124,7 @@ def beam_tree(
 def length_penalty(
     lengths: Sequence[int], penalties: Mapping[str, Sequence[int | float]]
 ) -> Figure:
-    """What the score of a hypothesis is divided by, against its length, a line for each setting."""
+    """The divisor of the score of a hypothesis against its length, one line per setting."""
     fig, (axes,) = figure(height=2.5)
     for (name, values), colour in zip(penalties.items(), cycle(CYCLE), strict=False):
         axes.plot(lengths, values, color=colour)
@@ -131,36 +132,40 @@ def length_penalty(
             name, (lengths[-1], values[-1]), xytext=(5, 0), textcoords="offset points",
             va="center", color=colour, annotation_clip=False,
         )  # fmt: skip
-    axes.set(xlabel="tokens of the hypothesis", ylabel="the score is divided by")
+    axes.set(xlabel="length of the hypothesis", ylabel="divisor of the score")
     axes.set_xlim(lengths[0], lengths[-1])
     axes.set_ylim(bottom=0)
     ends = ", ".join(f"{name} {values[-1]:.2f}" for name, values in penalties.items())
-    fig.alt = f"The length penalty from {lengths[0]} to {lengths[-1]} tokens; it ends at: {ends}."
+    fig.alt = (
+        f"The length penalty from {lengths[0]} to {lengths[-1]} tokens; its last values: {ends}."
+    )
     return fig
 
 
 @styled
-def distributions(words: Sequence[str], panels: Mapping[str, Sequence[int | float]]) -> Figure:
-    """The same words under several ways to sample: how likely each is to be said.
+def next_token_distributions(
+    words: Sequence[str], panels: Mapping[str, Sequence[int | float]]
+) -> Figure:
+    """The probabilities of the same tokens under several sampling settings, as bars.
 
-    A word that can no longer be said has no bar and a grey name for a number.
+    A token with probability 0 has no bar and a grey 0.
 
     Args:
-        words: the likeliest first.
-        panels: the probabilities of the ``words`` in each way, by its name.
+        words: the tokens, most probable first.
+        panels: the probabilities of ``words``, by the name of the setting.
 
     Raises:
-        TfmrError: if a panel has not one probability per word.
+        TfmrError: if a panel does not have one probability per token.
     """
     for name, values in panels.items():
         require(
             len(values) == len(words) and all(0 <= value <= 1 for value in values),
-            f"each panel has a probability for each of the {len(words)} words: {name!r} has "
+            f"each panel needs one probability for each of the {len(words)} words: {name!r} has "
             f"{list(values)}",
         )
-    fig, every = figure(1, len(panels), height=0.8 + 0.26 * len(words), sharey=True)
+    fig, all_axes = figure(1, len(panels), height=0.8 + 0.26 * len(words), sharey=True)
     longest = max(max(values) for values in panels.values())
-    for axes, (name, values) in zip(every, panels.items(), strict=True):
+    for axes, (name, values) in zip(all_axes, panels.items(), strict=True):
         axes.barh(range(len(words)), list(values), color=BLUE, height=0.7)
         for place, value in enumerate(values):
             axes.text(
@@ -172,14 +177,14 @@ def distributions(words: Sequence[str], panels: Mapping[str, Sequence[int | floa
         axes.set_xticks([])
         axes.spines["bottom"].set_visible(False)
         axes.tick_params(axis="y", length=0)
-    every[0].set_yticks(range(len(words)), list(words))
-    every[0].invert_yaxis()
-    told = "; ".join(
+    all_axes[0].set_yticks(range(len(words)), list(words))
+    all_axes[0].invert_yaxis()
+    listed = "; ".join(
         f"{name}: "
         + ", ".join(
             f"{word} {value:.2f}" for word, value in zip(words, values, strict=True) if value
         )
         for name, values in panels.items()
     )
-    fig.alt = f"Bars of the probability of each next word. {told}."
+    fig.alt = f"Bars of the probability of each next token. {listed}."
     return fig

@@ -1,4 +1,4 @@
-"""The pieces of a drawn diagram: a sheet, boxes, operations, and the paths between them."""
+"""Elements of diagrams: axes, boxes, operations, and the lines between them."""
 
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
@@ -9,36 +9,36 @@ Point = tuple[float, float]
 
 
 def sheet(width: float, height: float) -> tuple[Figure, Axes]:
-    """Axes without a frame, ``width`` by ``height`` units, a unit being the same both ways."""
-    made, (axes,) = figure(height=WIDTH * height / width)
+    """Axes without a frame, ``width`` by ``height`` units, with equal scales."""
+    fig, (axes,) = figure(height=WIDTH * height / width)
     axes.set(xlim=(0, width), ylim=(0, height), aspect="equal")
     axes.axis("off")
-    return made, axes
+    return fig, axes
 
 
 def box(axes: Axes, centre: Point, text: str, colour: str, size: Point) -> None:
-    """A part of a network: a rounded box, ``size`` units wide and high, with its name."""
+    """A part of a network: a rounded box with a name; ``size`` is its width and height."""
     corner = (centre[0] - size[0] / 2, centre[1] - size[1] / 2)
-    look = "round,pad=0,rounding_size=0.14"
+    style = "round,pad=0,rounding_size=0.14"
     axes.add_patch(
         FancyBboxPatch(
-            corner, *size, boxstyle=look, facecolor="white", edgecolor=colour, lw=1.8, zorder=3
+            corner, *size, boxstyle=style, facecolor="white", edgecolor=colour, lw=1.8, zorder=3
         )
     )
     axes.text(*centre, text, ha="center", va="center_baseline", fontsize=11, color=INK, zorder=4)
 
 
 def operation(axes: Axes, centre: Point, sign: str) -> None:
-    """A small circle with the sign of what happens where paths meet."""
+    """A small circle with the sign of an operation, where lines meet."""
     axes.plot(*centre, "o", ms=16, mfc="white", mec=INK, mew=1.3, zorder=3)
     axes.text(*centre, sign, ha="center", va="center_baseline", fontsize=11.5, zorder=4)
 
 
 def line(axes: Axes, *points: Point, colour: str = MUTED, arrow: bool = True) -> None:
-    """A path through ``points``, with an arrow head at its end if ``arrow``."""
+    """A line through ``points``, with an arrow head at its end if ``arrow``."""
     if len(points) > 2:
         axes.plot(*zip(*points[:-1], strict=True), color=colour, lw=1.6, solid_capstyle="round")
-    look = {"arrowstyle": "-|>" if arrow else "-", "color": colour, "lw": 1.6}
+    style = {"arrowstyle": "-|>" if arrow else "-", "color": colour, "lw": 1.6}
     axes.annotate(
-        "", points[-1], points[-2], arrowprops={**look, "shrinkA": 0, "shrinkB": 0}, zorder=2
+        "", points[-1], points[-2], arrowprops={**style, "shrinkA": 0, "shrinkB": 0}, zorder=2
     )

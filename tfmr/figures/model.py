@@ -1,4 +1,4 @@
-"""Figures of chapter 10: the whole model with its shapes, and where its weights are."""
+"""Figures of the whole Transformer: its tensor shapes and its parameter counts."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -7,21 +7,21 @@ from matplotlib.patches import FancyBboxPatch
 
 from tfmr.figures.style import BLUE, CYCLE, GREEN, INK, MUTED, ORANGE, Figure, figure, styled
 
-Path = Sequence[tuple[str, Sequence[int]]]
-"""The stations of one side of the model: what stands there, and the shape that leaves it."""
+Stages = Sequence[tuple[str, Sequence[int]]]
+"""The stages of one side of the model, with the shape of the output of each."""
 
 
 @styled
-def whole_model(source: Path, target: Path) -> Figure:
-    """The two sides of the model from ids upwards, each station with the shape that leaves it.
+def transformer_shapes(source: Stages, target: Stages) -> Figure:
+    """Both sides of the model from the ids upwards; every stage with the shape of its output.
 
-    The source's last station feeds the target's station called "decoder".
+    An arrow leads from the last source stage to the target stage named ``"decoder"``.
     """
     fig, (axes,) = figure(height=0.85 * max(len(source), len(target)) + 0.3)
     axes.set_axis_off()
     axes.set(xlim=(0, 10), ylim=(-0.5, max(len(source), len(target)) - 0.3))
-    for x, stations, colour in ((2.4, source, BLUE), (7.6, target, GREEN)):
-        for y, (name, shape) in enumerate(stations):
+    for x, stages, colour in ((2.4, source, BLUE), (7.6, target, GREEN)):
+        for y, (name, shape) in enumerate(stages):
             axes.add_patch(
                 FancyBboxPatch(
                     (x - 1.9, y - 0.27), 3.8, 0.54, boxstyle="round,pad=0.02,rounding_size=0.12",
@@ -54,20 +54,20 @@ def whole_model(source: Path, target: Path) -> Figure:
     )
     axes.text(5.0, (decoder + len(source) - 1) / 2 + 0.22, "memory", ha="center", color=ORANGE)
 
-    def say(stations: Path) -> str:
-        return ", ".join(f"{name} {' × '.join(map(str, shape))}" for name, shape in stations)
+    def describe(stages: Stages) -> str:
+        return ", ".join(f"{name} {' × '.join(map(str, shape))}" for name, shape in stages)
 
     fig.alt = (
         f"The Transformer from bottom to top. "
-        f"Source side: {say(source)}. Target side: {say(target)}. The source "
-        f"side's last output, the memory, feeds the decoder."
+        f"Source side: {describe(source)}. Target side: {describe(target)}. The last output of the "
+        f"source side, the memory, is an input of the decoder."
     )
     return fig
 
 
 @styled
-def parameter_shares(models: Mapping[str, Mapping[str, int]]) -> Figure:
-    """One bar per model, divided into its parts by their number of weights, in millions."""
+def parameter_counts(models: Mapping[str, Mapping[str, int]]) -> Figure:
+    """One bar per model, divided into the parameter counts of its parts, in millions."""
     fig, (axes,) = figure(height=0.75 * len(models) + 1.1)
     parts = list(next(iter(models.values())))
     for row, counts in enumerate(models.values()):
@@ -90,7 +90,7 @@ def parameter_shares(models: Mapping[str, Mapping[str, int]]) -> Figure:
             left += width
     axes.set_yticks(range(len(models)), list(models))
     axes.invert_yaxis()
-    axes.set_xlabel("million weights")
+    axes.set_xlabel("million parameters")
     axes.legend(
         ncols=len(parts),
         loc="lower center",
@@ -98,9 +98,9 @@ def parameter_shares(models: Mapping[str, Mapping[str, int]]) -> Figure:
         handlelength=1.0,
         columnspacing=1.0,
     )
-    said = "; ".join(
+    listed = "; ".join(
         f"{name}: " + ", ".join(f"{part} {counts[part] / 1e6:.1f}" for part in parts)
         for name, counts in models.items()
     )
-    fig.alt = f"Bars of millions of weights by part. {said}."
+    fig.alt = f"Bars of the number of parameters by part, in millions. {listed}."
     return fig

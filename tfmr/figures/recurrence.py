@@ -1,4 +1,4 @@
-"""Pictures of recurrence: a network unrolled in time, cells with gates, and what distance does."""
+"""Figures of recurrent networks: unrolled network, gated cells, and the effect of distance."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -20,9 +20,9 @@ from tfmr.figures.style import (
 
 @styled
 def unrolled_rnn(words: Sequence[str]) -> Figure:
-    """One cell, drawn once for each of ``words``: the same three weights at every step."""
+    """An RNN unrolled over ``words``, with the same three matrices at every time step."""
     step, n = 2.4, len(words)
-    made, axes = sheet(step * n + 0.3, 4.4)
+    fig, axes = sheet(step * n + 0.3, 4.4)
     axes.text(0.35, 2.2, r"$\mathbf{h}_0$", ha="center", va="center", fontsize=12)
     for t, word in enumerate(words, start=1):
         x = step * t - 0.6
@@ -36,57 +36,59 @@ def unrolled_rnn(words: Sequence[str]) -> Figure:
         axes.text(x + 0.12, 1.2, "$W_x$", va="center", color=BLUE)
         axes.text(x + 0.12, 3.1, "$W_o$", va="center", color=GREEN)
         axes.text((left + x - 0.55) / 2, 2.5, "$W_h$", ha="center", color=ORANGE)
-    made.alt = (
-        f"A recurrent network unrolled over {n} words, {' '.join(words)}: {n} copies of one cell in"
-        " a row. Each reads its word through W_x and the state before it through W_h, and gives an"
-        " output through W_o. The three matrices are the same in every copy."
+    fig.alt = (
+        f"A recurrent network unrolled over {n} words, {' '.join(words)}: {n} copies of one RNN"
+        " cell. Each computes its hidden state from the word, through W_x, and from the previous"
+        " state, through W_h, and its output through W_o. All copies share the three matrices."
     )
-    return made
+    return fig
 
 
 @styled
 def norms_by_distance(
     curves: Mapping[str, Sequence[float]], quantity: str = "gradient norm"
 ) -> Figure:
-    """Sizes on a logarithmic axis, the first of each curve at distance 0."""
-    made, (axes,) = figure(height=3.0)
+    """Norms on a logarithmic axis against the distance, which starts at 0."""
+    fig, (axes,) = figure(height=3.0)
     axes.axhline(1, color=GRID, lw=1)
     for label, values in curves.items():
         axes.semilogy(range(len(values)), values, label=label)
     axes.set(xlabel="distance in steps", ylabel=quantity)
     axes.margins(x=0)
-    made.legend(loc="outside right center")
+    fig.legend(loc="outside right center")
     ends = [f"{values[-1]:.1e} ({label})" for label, values in curves.items()]
     steps = max(len(values) for values in curves.values()) - 1
-    made.alt = f"The {quantity} against the distance; after {steps} steps it is {', '.join(ends)}."
-    return made
+    fig.alt = f"The {quantity} against the distance; at distance {steps} it is {', '.join(ends)}."
+    return fig
 
 
 @styled
-def memory_by_distance(
-    shares: Mapping[str, Mapping[int, float]], chance: float, alt: str
+def recall_by_distance(
+    accuracies: Mapping[str, Mapping[int, float]], chance: float, alt: str
 ) -> Figure:
-    """Right answers of trained networks, against the steps between question and answer.
+    """Accuracy of trained networks against the number of steps between input and prediction.
 
-    ``alt`` is the caller's, because what a trained network reaches between success and failure
-    depends on the machine: it should say only what holds on all of them.
+    The caller provides ``alt`` because the accuracies depend on the machine: it should state only
+    what holds on all of them.
     """
-    made, (axes,) = figure(height=2.7)
-    for (label, share), colour in zip(
-        shares.items(), cycle((ORANGE, BLUE, GREEN, PURPLE)), strict=False
+    fig, (axes,) = figure(height=2.7)
+    for (label, accuracy), colour in zip(
+        accuracies.items(), cycle((ORANGE, BLUE, GREEN, PURPLE)), strict=False
     ):
-        axes.plot(list(share), list(share.values()), "o-", label=label, color=colour, clip_on=False)
-    axes.axhline(chance, color=MUTED, lw=1.2, ls="--", label="guessing")
-    axes.set(xlabel="distance in steps", ylabel="share of right answers", ylim=(0, 1.02))
-    made.legend(loc="outside right center")
-    made.alt = alt
-    return made
+        axes.plot(
+            list(accuracy), list(accuracy.values()), "o-", label=label, color=colour, clip_on=False
+        )
+    axes.axhline(chance, color=MUTED, lw=1.2, ls="--", label="chance")
+    axes.set(xlabel="distance in steps", ylabel="accuracy", ylim=(0, 1.02))
+    fig.legend(loc="outside right center")
+    fig.alt = alt
+    return fig
 
 
 @styled
 def lstm_cell() -> Figure:
-    """One step of an LSTM: four blocks read the input and the state, the cell path runs above."""
-    made, axes = sheet(11.2, 6.2)
+    """One time step of an LSTM; the cell state is the horizontal line at the top."""
+    fig, axes = sheet(11.2, 6.2)
     top, bus, gates = 5.4, 0.9, 2.1
     line(axes, (0.9, top), (10.3, top), colour=ORANGE)
     line(axes, (0.9, bus), (7.5, bus), (7.5, gates - 0.4))
@@ -122,20 +124,19 @@ def lstm_cell() -> Figure:
         (7.15, 3.0, r"$\mathbf{o}_t$"),
     ):
         axes.text(x, y, name, ha="center", va="center", fontsize=12)
-    made.alt = (
-        "One LSTM step. The old cell state is multiplied by the forget gate, then the input gate"
-        " times the candidate is added to it: that is the new cell state. Its tanh, times the"
-        " output gate, is the new hidden state. Three sigmoids and one tanh read the input and the"
-        " old hidden state. On the way from the old cell state to the new one lie a product"
-        " and a sum."
+    fig.alt = (
+        "One time step of an LSTM. Three sigmoids and one tanh, whose inputs are the input vector"
+        " and the previous hidden state, compute the gates and the candidate. The previous cell"
+        " state times the forget gate plus the input gate times the candidate is the new cell"
+        " state. The tanh of the new cell state times the output gate is the new hidden state."
     )
-    return made
+    return fig
 
 
 @styled
 def gru_cell() -> Figure:
-    """One step of a GRU with the reset gate after the matrix product."""
-    made, axes = sheet(11.2, 6.2)
+    """One time step of a GRU with the reset gate after the matrix multiplication."""
+    fig, axes = sheet(11.2, 6.2)
     top, bus, gates = 5.4, 0.9, 2.1
     line(axes, (0.9, top), (10.3, top), colour=ORANGE)
     line(axes, (1.2, top), (1.2, bus), arrow=False)
@@ -172,9 +173,9 @@ def gru_cell() -> Figure:
         (8.0, 3.0, r"$\mathbf{n}_t$"),
     ):
         axes.text(x, y, name, ha="center", va="center", fontsize=12)
-    made.alt = (
-        "One GRU step. The update gate multiplies the old state, one minus the update gate"
-        " multiplies the candidate, and their sum is the new state. The candidate is the tanh of"
-        " the input plus the old state's product with its matrix, which the reset gate has scaled."
+    fig.alt = (
+        "One time step of a GRU. The new state is the update gate times the previous state plus one"
+        " minus the update gate times the candidate. The candidate is the tanh of a sum: the input"
+        " projection, plus the reset gate times the recurrent projection of the previous state."
     )
-    return made
+    return fig

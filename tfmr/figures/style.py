@@ -1,7 +1,7 @@
-"""One style for every figure: colours, sizes, and a figure that can describe itself.
+"""The style of all figures: colours, sizes, and a figure with an alternative text.
 
-A figure is drawn on a white card, so it reads the same on a light and on a dark page. The colours
-are those of Okabe and Ito (2008), which readers with any common colour blindness can tell apart.
+Figures have a white background on light and dark pages. The colours are those of Okabe and Ito
+(2008), which are distinguishable with all common forms of colour blindness.
 """
 
 from collections.abc import Callable
@@ -27,12 +27,12 @@ SKY = "#56b4e9"
 CYCLE = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY)
 
 HEAT = LinearSegmentedColormap.from_list("tfmr.heat", ["#ffffff", "#9ecae1", BLUE, "#08306b"])
-"""For weights from 0 to 1: white is nothing."""
+"""For weights from 0 (white) to 1."""
 SIGNED = LinearSegmentedColormap.from_list("tfmr.signed", [ORANGE, "#ffffff", BLUE])
-"""For values around zero: orange below, white at zero, blue above."""
+"""For signed values: orange is negative, white zero, blue positive."""
 
 WIDTH = 6.2
-"""Inches. The text column shows it at this size; a phone at about 60 %."""
+"""Width in inches, as displayed in the text column; phones display about 60 % of it."""
 DPI = 144
 
 RC: Any = {
@@ -67,16 +67,16 @@ R = TypeVar("R")
 
 
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that draws, so that all it draws has the book's style."""
+    """Decorator: apply the style of the book to everything that ``draw`` draws."""
     return rc_context(RC)(draw)
 
 
 class Figure(MatplotlibFigure):
-    """A matplotlib figure that a notebook shows once, as PNG, with its description as text.
+    """A matplotlib figure that a notebook displays once, as PNG, with an alternative text.
 
-    ``alt`` says in a sentence what the picture shows, with the numbers it was drawn from. It is the
-    ``repr`` of the figure, so nbval compares it with every run, and the page uses it as the image's
-    alternative text.
+    ``alt`` describes the figure, including the numbers that it shows. It is the ``repr`` of the
+    figure, so nbval compares it with every run, and the page uses it as the alternative text of the
+    image.
     """
 
     alt: str = ""
@@ -88,7 +88,7 @@ class Figure(MatplotlibFigure):
         buffer = BytesIO()
         FigureCanvasAgg(self)
         self.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
-        # Without a height, which the page would keep while a phone narrows the picture.
+        # No height: the page would keep it when a narrow screen reduces the width.
         return buffer.getvalue(), {"width": round(self.get_figwidth() * 96)}
 
 
@@ -96,14 +96,14 @@ class Figure(MatplotlibFigure):
 def figure(
     rows: int = 1, columns: int = 1, *, height: float = 2.6, width: float = WIDTH, **grid: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure in the book's style and its axes, row by row.
+    """A figure in the style of the book, and its axes, row by row.
 
     ``height`` and ``width`` are in inches; ``grid`` goes to
-    :meth:`matplotlib.figure.Figure.subplots` (``sharex``, ``width_ratios`` and the like).
+    :meth:`matplotlib.figure.Figure.subplots` (``sharex``, ``width_ratios`` and others).
     """
-    made = Figure(figsize=(width, height), layout="constrained")
-    axes = made.subplots(rows, columns, squeeze=False, **grid)
-    return made, list(axes.flat)
+    fig = Figure(figsize=(width, height), layout="constrained")
+    axes = fig.subplots(rows, columns, squeeze=False, **grid)
+    return fig, list(axes.flat)
 
 
 @styled
@@ -118,10 +118,10 @@ def heatmap(
     digits: int = 2,
     limit: float | None = None,
 ) -> None:
-    """Draw a ``(row, column)`` matrix as tiles, each with its number if ``numbers``.
+    """Draw a ``(row, column)`` matrix as a heat map, with the values if ``numbers``.
 
     Colours run from 0 to ``limit`` (or from −``limit`` to ``limit`` if ``signed``); ``limit``
-    defaults to the largest magnitude present.
+    defaults to the largest absolute value.
     """
     grid = [[float(value) for value in row] for row in values]
     largest = max((abs(value) for row in grid for value in row), default=1.0) or 1.0

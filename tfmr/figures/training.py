@@ -1,4 +1,4 @@
-"""Figures of chapter 11: the schedule, the smoothed target, the curve of a run, and its scores."""
+"""Figures of training: learning rate, label smoothing, training curves, alignment, scores."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,11 +7,11 @@ from torch import Tensor
 
 from tfmr.figures.style import BLUE, GREEN, MUTED, ORANGE, Figure, figure, heatmap, styled
 from tfmr.train.schedule import learning_rate
-from tfmr.train.trainer import Step
+from tfmr.train.trainer import StepRecord
 
 
 def smooth(values: Sequence[float], decay: float = 0.95) -> list[float]:
-    """A running mean that forgets at ``decay`` per step, and does not start from zero."""
+    """An exponential moving average, corrected for its start at zero."""
     means: list[float] = []
     weight = total = 0.0
     for value in values:
@@ -22,7 +22,7 @@ def smooth(values: Sequence[float], decay: float = 0.95) -> list[float]:
 
 
 @styled
-def schedule(settings: Mapping[str, tuple[float, int]], steps: int) -> Figure:
+def learning_rate_schedule(settings: Mapping[str, tuple[float, int]], steps: int) -> Figure:
     """The learning rate over ``steps`` steps, one line per named ``(peak_lr, warmup)``."""
     fig, (axes,) = figure(height=2.5)
     for name, (peak_lr, warmup) in settings.items():
@@ -35,28 +35,30 @@ def schedule(settings: Mapping[str, tuple[float, int]], steps: int) -> Figure:
     axes.set_ylim(bottom=0)
     axes.legend()
     peaks = "; ".join(
-        f"{name} peaks at {peak_lr:.5f} in step {warmup}"
+        f"{name}: peak {peak_lr:.5f} at step {warmup}"
         for name, (peak_lr, warmup) in settings.items()
     )
     fig.alt = (
-        f"Learning rate against step: a straight rise, then a fall with the inverse square root. "
-        f"{peaks}."
+        f"Learning rate against step: a linear rise, then a decay with the inverse square root of "
+        f"the step. {peaks}."
     )
     return fig
 
 
 @styled
-def curve(steps: Sequence[Step], *, floor: float | None = None, what: str = "the run") -> Figure:
-    """Loss, gradient norm and weight norm of a run against its steps, each in its own panel.
+def training_curve(
+    steps: Sequence[StepRecord], *, floor: float | None = None, run: str = "the run"
+) -> Figure:
+    """Loss, gradient norm and weight norm of a run against the step, in one panel each.
 
-    ``floor`` draws the lowest value that a smoothed loss can reach. The description gives no
-    values, which differ in their last digits from machine to machine.
+    ``floor`` marks the minimum of the loss under label smoothing. The alternative text has no
+    values, because their last digits depend on the machine.
     """
     fig, (loss, gradient, weight) = figure(1, 3, height=2.3)
     at = [step.step for step in steps]
     for axes, name, values in (
         (loss, "loss (nats per token)", [step.loss for step in steps]),
-        (gradient, "gradient norm", [step.gradient_norm for step in steps]),
+        (gradient, "gradient norm", [step.grad_norm for step in steps]),
     ):
         axes.plot(at, values, color=BLUE, alpha=0.25, linewidth=0.6)
         axes.plot(at, smooth(values), color=BLUE)
@@ -65,29 +67,26 @@ def curve(steps: Sequence[Step], *, floor: float | None = None, what: str = "the
     weight.set_title("weight norm")
     if floor is not None:
         loss.axhline(floor, color=ORANGE, linewidth=1, linestyle="--")
-        loss.text(
-            at[-1], floor, "lowest possible", color=ORANGE, fontsize=9, ha="right", va="bottom"
-        )
+        loss.text(at[-1], floor, "minimum", color=ORANGE, fontsize=9, ha="right", va="bottom")
     for axes in (loss, gradient, weight):
         axes.set_ylim(bottom=0)
         axes.set_xlabel("step")
     fig.alt = (
-        f"Three curves of {what} over its {len(steps)} steps: "
-        f"the loss falls, steeply and then slowly; the gradient "
-        f"norm; the norm of the weights grows."
+        f"Three curves of {run} over {len(steps)} steps: the loss decreases, first fast, then "
+        f"slowly; the gradient norm; the weight norm increases."
     )
     return fig
 
 
 @styled
 def smoothed_target(
-    words: Sequence[str], wanted: Sequence[float], predicted: Sequence[float]
+    words: Sequence[str], target: Sequence[float], predicted: Sequence[float]
 ) -> Figure:
-    """Two distributions over the same words, side by side: smoothed target and prediction."""
+    """Smoothed target distribution and predicted distribution over the same words."""
     fig, (axes,) = figure(height=2.2)
     places = range(len(words))
     for offset, values, name, colour in (
-        (-0.2, wanted, "smoothed target", ORANGE),
+        (-0.2, target, "smoothed target", ORANGE),
         (0.2, predicted, "prediction", BLUE),
     ):
         axes.bar([place + offset for place in places], values, width=0.38, color=colour, label=name)
@@ -97,10 +96,9 @@ def smoothed_target(
     axes.set(ylabel="probability", ylim=(0, 1.05))
     axes.legend()
     pairs = ", ".join(
-        f"{word} {target:.3f} and {guess:.3f}"
-        for word, target, guess in zip(words, wanted, predicted, strict=True)
+        f"{word} {q:.3f} and {p:.3f}" for word, q, p in zip(words, target, predicted, strict=True)
     )
-    fig.alt = f"Bars of the smoothed target and of the prediction for each word: {pairs}."
+    fig.alt = f"Bars of the smoothed target and the prediction for each word: {pairs}."
     return fig
 
 
@@ -108,9 +106,9 @@ def smoothed_target(
 def alignment(
     source: Sequence[str], target: Sequence[str], weights: Float[Tensor, "target source"]
 ) -> Figure:
-    """Cross-attention of a trained model: a row per target word, a column per source word.
+    """Cross-attention weights of a trained model; rows are target words, columns source words.
 
-    The description names the words and no weights, which differ from machine to machine.
+    The alternative text has no weights, because they depend on the machine.
     """
     fig, (axes,) = figure(height=1.0 + 0.32 * len(target))
     heatmap(
@@ -119,30 +117,30 @@ def alignment(
     axes.tick_params(axis="x", labelrotation=60)
     axes.set(xlabel="source", ylabel="target")
     fig.alt = (
-        f"Tiles for how much each word of “{' '.join(target)}” reads from each word of "
-        f"“{' '.join(source)}”; the darker, the more."
+        f"Attention weights of each word of “{' '.join(target)}” over the words of "
+        f"“{' '.join(source)}”; darker is a larger weight."
     )
     return fig
 
 
 @styled
-def scores(
-    minutes: Sequence[float], ours: Sequence[float], unit: str = "BLEU on the test part"
+def score_by_minutes(
+    minutes: Sequence[float], scores: Sequence[float], unit: str = "BLEU on the test set"
 ) -> Figure:
-    """Scores against minutes of training."""
+    """Scores against the training time in minutes."""
     fig, (axes,) = figure(height=2.3)
-    axes.plot(minutes, ours, marker="o", color=BLUE)
-    for minute, score in zip(minutes, ours, strict=True):
+    axes.plot(minutes, scores, marker="o", color=BLUE)
+    for minute, score in zip(minutes, scores, strict=True):
         axes.annotate(
             f"{score:.1f}", (minute, score), xytext=(0, 7), textcoords="offset points", ha="center"
         )
     axes.set(xlabel="minutes of training on two CPU cores", ylabel=unit)
     axes.set_xlim(0, max(minutes) * 1.08)
-    axes.set_ylim(0, max(ours) * 1.18)
+    axes.set_ylim(0, max(scores) * 1.18)
     axes.grid(axis="y")
     axes.spines["left"].set_color(MUTED)
     pairs = ", ".join(
-        f"{score:.1f} after {minute:g}" for minute, score in zip(minutes, ours, strict=True)
+        f"{score:.1f} after {minute:g}" for minute, score in zip(minutes, scores, strict=True)
     )
     fig.alt = f"{unit} against minutes of training: {pairs}."
     return fig

@@ -1,4 +1,4 @@
-"""The live figures: widgets in a notebook and, with their JavaScript alone, in the page."""
+"""Interactive figures: widgets in a notebook, and in the page with their JavaScript only."""
 
 from tfmr.widgets.attention import AttentionFigure
 

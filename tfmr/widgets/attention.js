@@ -1,4 +1,4 @@
-// Self-attention to touch. The numbers are computed here, as tfmr.attention computes them; a test compares both.
+// Interactive self-attention. All numbers are computed here; a test compares them with tfmr.attention.
 
 /** An element with attributes and children. */
 function h(tag, attributes = {}, ...children) {
@@ -19,7 +19,7 @@ const show = (number, digits) => {
 
 const dot = (a, b) => a.reduce((sum, each, i) => sum + each * b[i], 0);
 
-/** softmax(scores), where a score of -Infinity weighs nothing. */
+/** softmax(scores); a score of -Infinity has weight 0. */
 export function softmax(scores) {
   const top = Math.max(...scores);
   const powers = scores.map((score) => Math.exp(score - top));
@@ -55,7 +55,7 @@ function render({ model, el }) {
     h("input", { type: "radio", name: `${id}-query`, value: i, onchange: () => write({ selected: i }) }),
   );
   const words = h("fieldset", { className: "att-words" },
-    h("legend", {}, "Query: which word asks?"),
+    h("legend", {}, "Query"),
     ...tokens.map((token, i) => h("label", {}, choices[i], h("span", {}, token))));
 
   const toggle = (name, ...label) => {
@@ -95,7 +95,7 @@ function render({ model, el }) {
     h("tr", { onclick: () => write({ selected: i }) }, h("th", { scope: "row" }, token), ...tiles[i]));
   const long = tokens.some((token) => token.length > 4);
   const map = h("table", { className: long ? "att-map att-long" : "att-map" },
-    h("caption", {}, "All weights: each row is a query"),
+    h("caption", {}, "Attention weights of all queries (rows)"),
     h("colgroup", {}, h("col", { style: `inline-size: ${1 + Math.max(...tokens.map((t) => t.length))}ch` })),
     h("thead", {}, h("tr", {}, h("td"), ...tokens.map((token) => h("th", { scope: "col" }, h("span", {}, token))))),
     h("tbody", {}, ...lines));
@@ -123,8 +123,8 @@ function render({ model, el }) {
     return { range, value, name, label: h("label", {}, name, range, value) };
   });
   const touch = h("fieldset", { className: "att-touch" },
-    h("legend", {}, "Touch the numbers"),
-    h("label", { htmlFor: `${id}-vector`, className: "att-select" }, "of the ", vector),
+    h("legend", {}, "Change the numbers"),
+    h("label", { htmlFor: `${id}-vector`, className: "att-select" }, "Vector: ", vector),
     ...sliders.map(({ label }) => label));
 
   const summary = h("p", { className: "att-summary", role: "status" });
@@ -134,13 +134,13 @@ function render({ model, el }) {
     const { selected, causal, scaled } = state;
     const { products, scores, weights, output: mixed } = attend(state, selected);
     const largest = Math.max(1e-9, ...state.v.flat().map(Math.abs));
-    const paint = (cell, number) => cell.style.setProperty("--share", Math.min(1, Math.abs(number) / largest))
+    const paint = (cell, number) => cell.style.setProperty("--fill", Math.min(1, Math.abs(number) / largest))
       ?? cell.classList.toggle("att-negative", number < 0);
 
     choices.forEach((choice, i) => { choice.checked = i === selected; });
     scaledBox.checked = scaled;
     causalBox.checked = causal;
-    stepsName.textContent = `How “${tokens[selected]}” divides its attention`;
+    stepsName.textContent = `Attention weights of “${tokens[selected]}”`;
     scoreHead.replaceChildren(...(scaled ? ["÷ √", h("i", {}, "d"), h("sub", {}, "k")] : ["score"]));
     steps.forEach((cells, j) => {
       const hidden = scores[j] === -Infinity;
@@ -155,11 +155,11 @@ function render({ model, el }) {
     });
     output.forEach((cell, c) => { cell.textContent = show(mixed[c], 2); paint(cell, mixed[c]); });
     tiles.forEach((row, i) => {
-      const shares = i === selected ? weights : attend(state, i).weights;
+      const rowWeights = i === selected ? weights : attend(state, i).weights;
       lines[i].classList.toggle("att-selected", i === selected);
       row.forEach((tile, j) => {
-        tile.textContent = causal && j > i ? "" : show(shares[j], 2);
-        tile.style.setProperty("--share", shares[j]);
+        tile.textContent = causal && j > i ? "" : show(rowWeights[j], 2);
+        tile.style.setProperty("--fill", rowWeights[j]);
       });
     });
 
@@ -173,9 +173,9 @@ function render({ model, el }) {
     });
 
     const order = weights.map((_, j) => j).sort((a, b) => weights[b] - weights[a]);
-    const [most, next] = order;
-    const then = next === undefined || weights[next] < 0.0005 ? "" :
-      `, then to “${tokens[next]}” (${show(weights[next], 3)})`;
+    const [most, second] = order;
+    const then = second === undefined || weights[second] < 0.0005 ? "" :
+      `, then to “${tokens[second]}” (${show(weights[second], 3)})`;
     summary.textContent =
       `“${tokens[selected]}” attends most to “${tokens[most]}” (${show(weights[most], 3)})${then}. ` +
       `The ${tokens.length} weights sum to 1.`;
@@ -183,7 +183,7 @@ function render({ model, el }) {
 
   el.classList.add("att");
   el.setAttribute("role", "group");
-  el.setAttribute("aria-label", "Live figure: self-attention, one query at a time");
+  el.setAttribute("aria-label", "Interactive figure: self-attention, one query at a time");
   el.append(words, h("div", { className: "att-options" }, scaledLabel, causalLabel, reset),
     stepsTable, sum, h("div", { className: "att-columns" }, map, touch), summary);
   for (const name of STATE) model.on(`change:${name}`, draw);

@@ -1,4 +1,4 @@
-"""Self-attention to touch: pick a query, change its numbers, and see the weights move."""
+"""Interactive self-attention: select a query, change its components, and observe the weights."""
 
 import math
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ HERE = Path(__file__).parent
 
 
 def _rows(name: str, matrix: Tensor | Sequence[Sequence[float]], length: int) -> list[list[float]]:
-    """``matrix`` as lists, one row a token, rounded to thousandths."""
+    """``matrix`` as lists, one row per token, rounded to three decimal places."""
     try:
-        given = torch.as_tensor(matrix, dtype=torch.float64)
+        tensor = torch.as_tensor(matrix, dtype=torch.float64)
     except (TypeError, ValueError):
-        given = torch.empty(0)
+        tensor = torch.empty(0)
     require(
-        given.dim() == 2 and given.shape[0] == length and given.shape[1] > 0,
-        f"{name} must have one row for each of the {length} tokens, all of one width: "
-        f"got shape {tuple(given.shape)}",
+        tensor.dim() == 2 and tensor.shape[0] == length and tensor.shape[1] > 0,
+        f"{name} must have one row for each of the {length} tokens, all of the same size: "
+        f"got shape {tuple(tensor.shape)}",
     )
-    require(bool(given.isfinite().all()), f"{name} must hold finite numbers only: found inf or nan")
-    rows: list[list[float]] = [[round(float(number), 3) for number in row] for row in given]
+    require(bool(tensor.isfinite().all()), f"{name} must be finite: got inf or nan")
+    rows: list[list[float]] = [[round(float(number), 3) for number in row] for row in tensor]
     return rows
 
 
@@ -37,22 +37,22 @@ class AttentionFigure(anywidget.AnyWidget):
     r"""Scaled dot-product attention of a short sentence, one query at a time.
 
     The figure shows the four steps for the ``selected`` query (dot products, division by
-    :math:`\sqrt{d_k}`, softmax, weighted sum) and the weights of all queries beside it. What a
-    reader changes is seen in Python: ``selected``, ``causal``, ``scaled``, ``q`` and ``k`` are
-    synchronised. Vaswani et al. (2017), section 3.2.1.
+    :math:`\sqrt{d_k}`, softmax, weighted sum) and the attention weights of all queries. The traits
+    ``selected``, ``causal``, ``scaled``, ``q`` and ``k`` are synchronised with Python. Vaswani et
+    al. (2017), section 3.2.1.
 
     Args:
-        tokens: the words, at most 12.
+        tokens: at most 12 tokens.
         q: the queries ``(length, d_k)``, a tensor or lists.
         k: the keys ``(length, d_k)``.
         v: the values ``(length, d_v)``.
-        selected: the token whose query is shown first.
-        causal: whether a query may read its own and earlier tokens only.
-        scaled: whether scores are divided by :math:`\sqrt{d_k}`.
+        selected: index of the token whose query is shown first.
+        causal: whether the causal mask is applied.
+        scaled: whether dot products are divided by :math:`\sqrt{d_k}`.
 
     Raises:
-        TfmrError: if the sizes do not fit each other, a number is not finite, or ``selected`` is
-            no token.
+        TfmrError: if the sizes do not match, a number is not finite, or ``selected`` is out of
+            range.
     """
 
     _esm = HERE / "attention.js"
@@ -79,18 +79,16 @@ class AttentionFigure(anywidget.AnyWidget):
         scaled: bool = True,
     ) -> None:
         length = len(tokens)
-        require(0 < length <= 12, f"the figure has room for 1 to 12 tokens: got {length}")
+        require(0 < length <= 12, f"the figure takes 1 to 12 tokens: got {length}")
         require(
             0 <= selected < length,
-            f"selected is the position of a token, counted from 0, so below {length}: "
-            f"got {selected}",
+            f"selected must be the index of a token, 0 to {length - 1}: got {selected}",
         )
         queries, keys = _rows("q", q, length), _rows("k", k, length)
         d_k = len(queries[0])
         require(
             d_k == len(keys[0]),
-            f"a query is compared with a key, so both need the same d_k: "
-            f"got {d_k} and {len(keys[0])}",
+            f"queries and keys must have the same d_k: got {d_k} and {len(keys[0])}",
         )
         super().__init__(
             tokens=list(tokens),
@@ -104,7 +102,7 @@ class AttentionFigure(anywidget.AnyWidget):
         )
 
     def weights(self) -> Float[Tensor, "query key"]:
-        """The weights ``(query, key)`` of the figure as it stands, computed by the package."""
+        """The current attention weights, computed by :mod:`tfmr.attention`."""
         q, k, v = (torch.tensor(rows) for rows in (self.q, self.k, self.v))
         mask = causal_mask(len(self.tokens)) if self.causal else None
         if not self.scaled:
@@ -113,10 +111,10 @@ class AttentionFigure(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         sentence = " ".join(self.tokens)
-        return f"A live figure: self-attention over “{sentence}”, one query at a time."
+        return f"Interactive figure: self-attention over “{sentence}”, one query at a time."
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """What a notebook stores: the view, and a sentence for who cannot run it."""
-        made = super()._repr_mimebundle_(**kwargs)
-        data, metadata = made if isinstance(made, tuple) else (made, {})
+        """The output that a notebook stores: the view, and a text where it cannot be displayed."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         return {**(data or {}), "text/plain": repr(self)}, metadata

@@ -1,0 +1,69 @@
+"""Figures of recurrent encoder-decoders show the values that they are given."""
+
+from collections import Counter
+
+import pytest
+from matplotlib.text import Annotation, Text
+
+from tfmr.errors import TfmrError
+from tfmr.figures.seq2seq import accuracy_by_length, fixed_context_vs_attention, score_by_length
+from tfmr.figures.style import CYCLE, Figure
+
+SOURCE, TARGET, WEIGHTS = ["the", "black", "cat"], ["le", "chat", "noir"], [0.1, 0.25, 0.65]
+SYSTEMS = {"RNN": [[20.0, 10, 4], [22, 12, 6]], "Transformer": [[40.0, 38, 36], [41, 38, 37]]}
+
+
+def arcs(figure: Figure) -> list[Annotation]:
+    """The arcs between source and target words, in the order of drawing."""
+    found = [arc for arc in figure.findobj(Annotation) if arc.arrowprops is not None]
+    return [arc for arc in found if "connectionstyle" in arc.arrowprops]
+
+
+def x_of(figure: Figure, word: str) -> float:
+    return max(t.get_position()[0] for t in figure.findobj(Text) if t.get_text() == word)
+
+
+@pytest.mark.parametrize("query", [0, 2])
+def test_fixed_context_vs_attention(query: int) -> None:
+    fig = fixed_context_vs_attention(SOURCE, TARGET, query, WEIGHTS)
+    texts = Counter(text.get_text() for text in fig.findobj(Text))
+    assert all(texts[word] == 2 for word in SOURCE + TARGET)
+    assert texts[r"$\mathbf{z}$"] == 1
+    assert {arc.xy[0] for arc in arcs(fig)} == {x_of(fig, TARGET[query])}
+    assert [arc.xyann[0] for arc in arcs(fig)] == [x_of(fig, word) for word in SOURCE]
+    widths = [arc.arrow_patch.get_linewidth() for arc in arcs(fig)]
+    assert (widths[2] - widths[1]) / (widths[1] - widths[0]) == pytest.approx(0.4 / 0.15)
+    assert f"to “{TARGET[query]}”" in fig.alt
+    assert "weight: the 0.10, black 0.25, cat 0.65" in fig.alt
+    assert len(fig._repr_png_()[0]) < 60_000
+
+
+def test_accuracy_by_length() -> None:
+    fig = accuracy_by_length({"one": {2: 1.0, 4: 0.5}, "two": {2: 1.0}}, "digits", "alternative")
+    (axes,) = fig.axes
+    assert [list(line.get_ydata()) for line in axes.lines] == [[1.0, 0.5], [1.0]]
+    assert [list(line.get_xdata()) for line in axes.lines] == [[2, 4], [2]]
+    assert (axes.get_xlabel(), fig.alt) == ("digits", "alternative")
+
+
+def test_score_by_length_shows_the_mean_and_the_range_of_the_seeds() -> None:
+    fig = score_by_length(["1–8", "9–16", "17–"], SYSTEMS)
+    (axes,) = fig.axes
+    assert [list(line.get_ydata()) for line in axes.lines] == [[21, 11, 5], [40.5, 38, 36.5]]
+    (band,) = axes.collections[0].get_paths()
+    corners = {(float(x), float(y)) for x, y in band.vertices}
+    assert corners == {(0, 20), (1, 10), (2, 4), (0, 22), (1, 12), (2, 6)}
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1–8", "9–16", "17–"]
+    assert "for the classes 1–8, 9–16, 17–: RNN 21.0, 11.0, 5.0; Transformer 40.5" in fig.alt
+    assert len(fig._repr_png_()[0]) < 60_000
+
+
+def test_score_by_length_distinguishes_more_systems_than_colours() -> None:
+    systems = {str(index): [[1.0, index]] for index in range(len(CYCLE) + 2)}
+    (axes,) = score_by_length(["short", "long"], systems).axes
+    assert len({(line.get_color(), line.get_marker()) for line in axes.lines}) == len(systems)
+
+
+def test_score_by_length_needs_all_scores_of_every_seed() -> None:
+    with pytest.raises(TfmrError, match=r"seed of 'A' needs .* 2 classes of length: got \[1, 2"):
+        score_by_length(["short", "long"], {"A": [[1.0, 2.0], [3.0]]})

@@ -1,0 +1,140 @@
+"""Figures of recurrent encoder-decoders: attention, and quality against sentence length."""
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from statistics import mean
+
+from matplotlib.axes import Axes
+
+from tfmr.errors import require
+from tfmr.figures.diagram import box, line, sheet
+from tfmr.figures.style import BLUE, CYCLE, GREEN, INK, ORANGE, Figure, figure, styled
+
+STEP = 1.7
+SIZE = (1.3, 0.8)
+
+
+def _row(axes: Axes, words: Sequence[str], left: float, height: float, colour: str) -> list[float]:
+    """A row of connected boxes, one per word; returns the centres."""
+    centres = [left + STEP * i for i in range(len(words))]
+    for i, (x, word) in enumerate(zip(centres, words, strict=True)):
+        box(axes, (x, height), word, colour, SIZE)
+        if i > 0:
+            line(axes, (x - STEP + SIZE[0] / 2, height), (x - SIZE[0] / 2, height))
+    return centres
+
+
+@styled
+def fixed_context_vs_attention(
+    source: Sequence[str], target: Sequence[str], query: int, weights: Sequence[float]
+) -> Figure:
+    """An encoder-decoder with one vector for the source and, below it, one with attention.
+
+    Args:
+        source: the source words.
+        target: the target words.
+        query: index of the target word whose attention weights are shown.
+        weights: its attention weights over the source words.
+    """
+    n, half = len(source), SIZE[0] / 2
+    offset = STEP * (n + 1)
+    fig, axes = sheet(STEP * (n + 1 + len(target)) - 0.2, 5.2)
+    top, bottom = 4.7, 0.8
+    encoder = _row(axes, source, 0.75, top, BLUE)
+    decoder = _row(axes, target, 0.75 + offset, top, GREEN)
+    middle = 0.75 + STEP * n
+    box(axes, (middle, top), r"$\mathbf{z}$", ORANGE, (0.8, 0.8))
+    line(axes, (encoder[-1] + half, top), (middle - 0.4, top))
+    line(axes, (middle + 0.4, top), (decoder[0] - half, top), colour=ORANGE)
+    for x in decoder:
+        path = ((middle, top - 0.4), (middle, top - 0.95), (x, top - 0.95), (x, top - 0.4))
+        line(axes, *path, colour=ORANGE)
+    encoder = _row(axes, source, 0.75, bottom, BLUE)
+    decoder = _row(axes, target, 0.75 + offset, bottom, GREEN)
+    line(axes, (encoder[-1] + half, bottom), (decoder[0] - half, bottom))
+    for x, weight in zip(encoder, weights, strict=True):
+        arc = {"arrowstyle": "-", "connectionstyle": "arc3,rad=-0.32", "color": ORANGE}
+        axes.annotate(
+            "", (decoder[query], bottom + 0.4), (x, bottom + 0.4),
+            arrowprops={**arc, "lw": 0.8 + 6 * weight, "shrinkA": 0, "shrinkB": 0}, zorder=1,
+        )  # fmt: skip
+        axes.text(x, bottom - 0.5, f"{weight:.2f}", ha="center", va="top", fontsize=10, color=INK)
+    listed = ", ".join(f"{word} {weight:.2f}" for word, weight in zip(source, weights, strict=True))
+    fig.alt = (
+        f"Two translation models from “{' '.join(source)}” to “{' '.join(target)}”. In the upper"
+        " one, a single vector z connects encoder and decoder and is an input of every decoder"
+        f" step. In the lower one, lines lead from each source word to “{target[query]}”; the"
+        f" thicker, the larger the attention weight: {listed}."
+    )
+    return fig
+
+
+@styled
+def accuracy_by_length(
+    accuracies: Mapping[str, Mapping[int, float]], xlabel: str, alt: str
+) -> Figure:
+    """Accuracy of trained models against the length of the source, one line per model.
+
+    The caller provides ``alt`` because the accuracies depend on the machine: it should state only
+    what holds on all of them.
+    """
+    fig, (axes,) = figure(height=2.7)
+    for (name, accuracy), colour, marker in zip(
+        accuracies.items(), cycle(CYCLE), cycle("osD^v*"), strict=False
+    ):
+        axes.plot(
+            list(accuracy), list(accuracy.values()), marker=marker, markersize=5, color=colour,
+            label=name, clip_on=False,
+        )  # fmt: skip
+    axes.set(xlabel=xlabel, ylabel="accuracy", ylim=(0, 1.02))
+    axes.grid(axis="y")
+    fig.legend(loc="outside lower center", ncols=3)
+    fig.alt = alt
+    return fig
+
+
+@styled
+def score_by_length(
+    lengths: Sequence[str],
+    systems: Mapping[str, Sequence[Sequence[int | float]]],
+    unit: str = "BLEU",
+) -> Figure:
+    """Scores against the length of the source sentence; the band spans the seeds of a system.
+
+    Args:
+        lengths: the classes of length in words, in ascending order, such as ``"1–8"``.
+        systems: by name, one row of scores per seed with one score per class of length.
+        unit: unit of the scores.
+
+    Raises:
+        TfmrError: if a seed does not have one score per class.
+    """
+    for name, seeds in systems.items():
+        counts = sorted({len(scores) for scores in seeds})
+        require(
+            counts == [len(lengths)],
+            f"every seed of {name!r} needs one score for each of the {len(lengths)} classes of "
+            f"length: got {counts}",
+        )
+    fig, (axes,) = figure(height=3.2)
+    positions = list(range(len(lengths)))
+    listed = []
+    for (name, seeds), colour, marker in zip(
+        systems.items(), cycle(CYCLE), cycle("os^Dv*P"), strict=False
+    ):
+        by_class = list(zip(*seeds, strict=True))
+        means = [mean(scores) for scores in by_class]
+        lowest, highest = [min(scores) for scores in by_class], [max(s) for s in by_class]
+        axes.plot(positions, means, marker=marker, markersize=5, color=colour, label=name)
+        axes.fill_between(positions, lowest, highest, color=colour, alpha=0.2, linewidth=0)
+        listed.append(f"{name} {', '.join(f'{score:.1f}' for score in means)}")
+    axes.set(ylabel=unit, xlabel="length of the source sentence in words")
+    axes.set_ylim(bottom=0)
+    axes.set_xticks(positions, list(lengths))
+    axes.grid(axis="y")
+    fig.legend(loc="outside lower center", ncols=3)
+    fig.alt = (
+        f"{unit} against the length of the source sentence, mean over the seeds, for the classes "
+        f"{', '.join(lengths)}: {'; '.join(listed)}."
+    )
+    return fig
