@@ -40,7 +40,7 @@ def test_with_attention_it_repeats_a_sentence_that_one_vector_cannot_hold() -> N
     for attention in (True, False):
         learning = trainer("lstm", attention)
         learning.run(steps=150)
-        model = learning.averaged()
+        model = learning.averaged_model()
         said = torch.full((100, 1), BOS)
         with torch.no_grad():
             state = model.start(source, LENGTH + 1)

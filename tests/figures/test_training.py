@@ -5,7 +5,7 @@ import torch
 
 from tfmr.figures.style import Figure
 from tfmr.figures.training import alignment, curve, schedule, scores, smooth, smoothed_target
-from tfmr.train.trainer import Step
+from tfmr.train.trainer import StepRecord
 
 
 def png_bytes(figure: Figure) -> int:
@@ -27,7 +27,7 @@ def test_the_schedule_draws_its_peak() -> None:
 
 
 def test_a_curve_has_three_panels_and_its_floor() -> None:
-    steps = [Step(t, 5 / t, 2 / t, 10.0 + t, 0.001, 100, float(t)) for t in range(1, 31)]
+    steps = [StepRecord(t, 5 / t, 2 / t, 10.0 + t, 0.001, 100, float(t)) for t in range(1, 31)]
     plain, floored = curve(steps), curve(steps, floor=0.5, what="a test")
     assert len(plain.axes) == len(floored.axes) == 3
     assert len(floored.axes[0].lines) == len(plain.axes[0].lines) + 1
