@@ -91,7 +91,7 @@ RECIPE = Recipe.from_tables(
         "vocabulary": {"kind": "words"},
         "model": {
             **{"d_model": 16, "n_heads": 2, "d_ff": 16, "n_encoder": 1, "n_decoder": 1},
-            "max_length": 4,
+            "max_length": 5,
         },
         "batches": {"tokens_per_batch": 50},
         "evaluation": {"beam": 2},
@@ -105,7 +105,7 @@ def make_corpus(source: str = "a b", target: str = "x y z") -> Corpus:
     return Corpus(
         **{"name": "toy", "source": "de", "target": "en", "licence": ""},
         train=[("a", "x")],
-        valid=[("a b c", "x y"), ("c", "z")],
+        valid=[("a b c", "x y z x"), ("c", "z")],
         test=[(source, target)],
     )
 
@@ -115,7 +115,9 @@ def test_evaluator_translates_each_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def translate(model, tokenizer, sources, *, beam: int, on_finished) -> list[str]:
         translated.append((list(sources), beam))
-        return ["x y", "z"] if len(sources) == 2 else ["x y z"]
+        if len(sources) == 2:
+            return ["x y z x", "z" if beam == 1 else "x"]
+        return ["x y z"]
 
     monkeypatch.setattr(evaluation, "translate", translate)
     torch.manual_seed(0)
@@ -128,7 +130,8 @@ def test_evaluator_translates_each_set(monkeypatch: pytest.MonkeyPatch) -> None:
     row, samples = evaluator.evaluate(model)
     assert translated == [valid, valid, (valid[0], 2), (["a b"], 1), (["a b"], 2)]
     assert row["valid_loss"] == round(result.loss, 4)
-    assert row["valid_bleu"] == row["valid_bleu_beam2"] == result.bleu
+    assert row["valid_bleu"] == result.bleu == 100
+    assert 0 < row["valid_bleu_beam2"] < 100
     assert row["valid_exact"] == row["test_exact"] == 1
     assert row["signature"].startswith("nrefs:1")
     assert samples.splitlines()[1:] == ["a b\tx y z\tx y z\t100.0"]
@@ -138,11 +141,11 @@ def test_evaluator_translates_each_set(monkeypatch: pytest.MonkeyPatch) -> None:
     ("source", "target", "message"),
     [
         ("a b d", "x", "the test set has a word that is not in the vocabulary"),
-        ("a b c a b", "x", "at most 4 tokens, .* test set has 5"),
-        ("a", "x y z x", "at most 4 tokens, .* test set has 5"),
+        ("a b c a b c", "x", r"at most 5 tokens, .* test set has 6"),
+        ("a", "x y z x y", r"at most 5 tokens, .* test set has 6"),
     ],
 )
 def test_sentences_that_cannot_be_evaluated(source: str, target: str, message: str) -> None:
     with pytest.raises(TfmrError, match=message):
         Evaluator(make_corpus(source, target), TOKENIZER, RECIPE)
-    Evaluator(make_corpus("a b c a", "x y z"), TOKENIZER, RECIPE)
+    Evaluator(make_corpus("a b c a b", "x y z x"), TOKENIZER, RECIPE)

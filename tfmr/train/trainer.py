@@ -152,15 +152,15 @@ class Trainer:
         self.steps_done += 1
         self._update_ema()
 
-        weight_norm = float(full_tensor(get_total_norm(self.weights.values())))
         seconds = self.seconds + time.perf_counter() - start
         # The clock of the main process counts, so that all processes stop at the same step.
         self.seconds = self.world.all_reduce(seconds if self.world.is_main else 0)
+        weight_norm = full_tensor(get_total_norm(list(self.weights.values())))
         return StepRecord(
             step=self.steps_done,
             loss=loss,
             grad_norm=grad_norm,
-            weight_norm=weight_norm,
+            weight_norm=float(weight_norm),
             learning_rate=lr,
             tokens=n_tokens,
             seconds=self.seconds,
