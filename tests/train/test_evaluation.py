@@ -12,6 +12,7 @@ from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.train import evaluation
+from tfmr.train.config import Recipe
 from tfmr.train.evaluation import (
     Evaluator,
     ValidationResult,
@@ -22,7 +23,6 @@ from tfmr.train.evaluation import (
     sentence_chrf,
 )
 from tfmr.train.loss import cross_entropy
-from tfmr.train.recipes import Recipe
 
 HYPOTHESES = ["A man is sleeping on the bench.", "Two dogs run through the snow .", "A red car."]
 REFERENCES = ["A man sleeps on a green bench.", "Two dogs run through the snow.", "A red car."]
@@ -86,7 +86,7 @@ def test_best_validation_is_by_bleu_then_by_loss() -> None:
     assert best_validation([*by_bleu, ValidationResult(3, 3.0, 2.9, 20.0)]) == 2
 
 
-RECIPE = Recipe.from_tables(
+RECIPE = Recipe.from_dict(
     {
         "vocabulary": {"kind": "words"},
         "model": {
@@ -121,7 +121,7 @@ def test_evaluator_translates_each_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(evaluation, "translate", translate)
     torch.manual_seed(0)
-    model = Transformer(RECIPE.model(TOKENIZER.vocab_size)).eval()
+    model = Transformer(RECIPE.model_config(TOKENIZER.vocab_size)).eval()
     evaluator = Evaluator(make_corpus(), TOKENIZER, RECIPE)
     result = evaluator.validate(model, 7, 1.5)
     valid = (["a b c", "c"], 1)

@@ -9,14 +9,14 @@ import torch
 from tqdm import tqdm
 
 from tfmr.data.batches import Batches
-from tfmr.data.corpus import Corpus, Pair
+from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
 from tfmr.fast import prepare
 from tfmr.special_tokens import UNK
+from tfmr.train.config import Recipe
 from tfmr.train.loss import linear_cross_entropy
-from tfmr.train.recipes import Recipe
 from tfmr.translator import Translator
 
 
@@ -144,7 +144,7 @@ class Evaluator:
         self.tokenizer = tokenizer
         self.recipe = recipe
         self.quiet = quiet
-        max_length = recipe.architecture.max_length
+        max_length = recipe.model.max_length
         for split, pairs in self.splits.items():
             sources = [source for source, _ in pairs]
             for source, ids in zip(sources, tokenizer.encode_batch(sources), strict=True):
@@ -158,7 +158,7 @@ class Evaluator:
             targets = _references(pairs)
             for target, ids in zip(targets, tokenizer.encode_batch(targets), strict=True):
                 _check_length(len(ids) + 1, max_length, split, target)  # with BOS or EOS
-        self.valid_batches = recipe.fill(corpus.valid, tokenizer)
+        self.valid_batches = recipe.make_batches(corpus.valid, tokenizer)
 
     def validate(self, model: Translator, step: int, seconds: float) -> ValidationResult:
         """The results of ``model``, trained for ``step`` steps, on the validation set."""
@@ -206,7 +206,7 @@ class Evaluator:
             )
 
 
-def _references(pairs: Sequence[Pair]) -> list[str]:
+def _references(pairs: Sequence[SentencePair]) -> list[str]:
     return [target for _, target in pairs]
 
 
