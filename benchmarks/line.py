@@ -24,7 +24,7 @@ from tfmr.data import corpora
 from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
-from tfmr.train.evaluate import bleu
+from tfmr.train.evaluation import bleu
 from tfmr.train.recipes import RECIPES
 from tfmr.train.run import Run, load_translator
 

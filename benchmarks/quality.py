@@ -30,9 +30,9 @@ from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.train.config import TrainConfig
-from tfmr.train.evaluate import bleu
+from tfmr.train.evaluation import bleu
 from tfmr.train.recipes import RECIPES
-from tfmr.train.trainer import Step, Trainer
+from tfmr.train.trainer import StepRecord, Trainer
 from tfmr.translator import Translator
 
 OWN = "tfmr"
@@ -145,7 +145,7 @@ class Pupil:
     precision: str
     """Of products, whichever suits it better."""
 
-    def train(self, seconds: float) -> list[Step]:
+    def train(self, seconds: float) -> list[StepRecord]:
         """Go on until it has been trained for so many seconds in all."""
         torch.set_float32_matmul_precision(self.precision)
         return self.trainer.run(seconds=seconds)
@@ -153,7 +153,7 @@ class Pupil:
     def score(self, corpus: Corpus, tokenizer: Tokenizer, most: int | None) -> dict[str, Any]:
         """BLEU of the averaged weights by beam search, and how far the training has come."""
         torch.set_float32_matmul_precision(self.precision)
-        model = self.trainer.averaged()
+        model = self.trainer.averaged_model()
 
         def scored(pairs: Sequence[Pair]) -> Any:
             texts = translate(model, tokenizer, [source for source, _ in pairs], beam=4)

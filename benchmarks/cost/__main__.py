@@ -11,7 +11,7 @@ from benchmarks.cost import attention, decoding, training
 from benchmarks.record import facts, write
 from tfmr.data import corpora
 from tfmr.errors import TfmrError
-from tfmr.train.trainer import Step
+from tfmr.train.trainer import StepRecord
 
 Part = Literal["attention", "decoding", "training"]
 
@@ -72,7 +72,7 @@ def cost(
             )
 
 
-def tell(step: Step) -> None:
+def tell(step: StepRecord) -> None:
     """Say now and then how far a training is."""
     if step.step % 200 == 0:
         print(f"step {step.step}: loss {step.loss:.2f}", file=sys.stderr)

@@ -15,8 +15,8 @@ from tfmr.decode import translate
 from tfmr.errors import require
 from tfmr.model import Transformer, TransformerConfig
 from tfmr.train.config import TrainConfig
-from tfmr.train.evaluate import bleu, mean_loss
-from tfmr.train.trainer import Step, Trainer
+from tfmr.train.evaluation import bleu, mean_loss
+from tfmr.train.trainer import StepRecord, Trainer
 
 VOCAB = 3000
 MODEL: dict[str, Any] = {
@@ -57,7 +57,7 @@ def measure(
     *,
     steps: int = STEPS,
     shares: Sequence[int] = SHARES,
-    on_step: Callable[[Step], object] | None = None,
+    on_step: Callable[[StepRecord], object] | None = None,
 ) -> list[Row]:
     """A row for each part of the corpus, all with one vocabulary, and the power law of an epoch.
 
@@ -81,7 +81,7 @@ def measure(
     for part in parts:
         trainer = Trainer(model(tokenizer), part, TRAIN)
         curve = trainer.run(steps=steps, on_step=on_step)
-        averaged = trainer.averaged()
+        averaged = trainer.averaged_model()
         outputs = translate(averaged, tokenizer, [source for source, _ in corpus.valid])
         rows.append(
             {

@@ -9,7 +9,7 @@ from tests.commands.conftest import Command
 from tfmr.data import corpora, pocket
 from tfmr.decode import translate
 from tfmr.train.checkpoint import load_translator
-from tfmr.train.evaluate import Bleu, bleu
+from tfmr.train.evaluation import Bleu, bleu
 
 
 @pytest.fixture

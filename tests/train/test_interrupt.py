@@ -1,4 +1,4 @@
-"""Ctrl-C waits for the end of a step, and does not wait for ever."""
+"""Ctrl-C is deferred to the end of a step, for a limited time."""
 
 import os
 import signal
@@ -8,63 +8,62 @@ import time
 import pytest
 
 from tfmr.train import interrupt
-from tfmr.train.interrupt import deferred
+from tfmr.train.interrupt import defer_interrupts
 
 
-def press() -> None:
-    """Ctrl-C."""
+def press_ctrl_c() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_the_first_waits_and_the_second_does_not() -> None:
+def test_first_ctrl_c_is_recorded_and_second_raises() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with deferred() as asked:
-        assert not asked()
-        press()
-        assert asked()
+    with defer_interrupts() as interrupted:
+        assert not interrupted()
+        press_ctrl_c()
+        assert interrupted()
         with pytest.raises(KeyboardInterrupt):
-            press()
+            press_ctrl_c()
     assert signal.getsignal(signal.SIGINT) is before
     with pytest.raises(KeyboardInterrupt):
-        press()
+        press_ctrl_c()
 
 
-def test_what_takes_long_is_broken_into(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupt, "GRACE", 0.1)
-    began = time.perf_counter()
-    with deferred():
-        press()
+def test_long_step_is_interrupted_after_the_grace_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupt, "GRACE_SECONDS", 0.1)
+    start = time.perf_counter()
+    with defer_interrupts():
+        press_ctrl_c()
         with pytest.raises(KeyboardInterrupt):
             time.sleep(60)
-    assert time.perf_counter() - began < 30
+    assert time.perf_counter() - start < 30
 
 
-def test_who_is_done_in_time_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupt, "GRACE", 0.1)
-    with deferred() as asked:
-        press()
-        assert asked()
+def test_step_that_ends_in_time_is_not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupt, "GRACE_SECONDS", 0.1)
+    with defer_interrupts() as interrupted:
+        press_ctrl_c()
+        assert interrupted()
     time.sleep(0.3)
 
 
-def test_sigterm_is_python_s_only_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    with deferred():
+def test_sigterm_is_deferred_only_if_python_handles_it() -> None:
+    with defer_interrupts():
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with deferred() as asked:
+        with defer_interrupts() as interrupted:
             os.kill(os.getpid(), signal.SIGTERM)
-            assert asked()
+            assert interrupted()
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_another_thread_sees_no_signals() -> None:
+def test_other_threads_handle_no_signals() -> None:
     seen = []
 
     def work() -> None:
-        with deferred() as asked:
-            seen.append(asked())
+        with defer_interrupts() as interrupted:
+            seen.append(interrupted())
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -1,35 +1,55 @@
-"""The loss against its formula and against the library's, padding and smoothing included."""
+"""The loss against its formula and PyTorch's, forward and gradient, and the work that it does."""
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from tfmr.data.batches import collate
+from tfmr.errors import TfmrError
+from tfmr.model import Transformer, TransformerConfig
 from tfmr.special_tokens import PAD
 from tfmr.train import loss as loss_module
-from tfmr.train.loss import (
-    cross_entropy,
-    cross_entropy_naive,
-    linear_cross_entropy,
-)
+from tfmr.train.loss import LossModule, cross_entropy, cross_entropy_naive, linear_cross_entropy
 
 TARGET = torch.tensor([[4, 5, 2, PAD, PAD], [6, 1, 3, 7, 2]])
 
 
-def test_the_loss_by_hand() -> None:
+class MatmulCounter(TorchDispatchMode):
+    """Counts the matrix multiplications of a ``with`` statement."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func.overloadpacket.__name__ in ("mm", "matmul", "addmm_")
+        return func(*args, **(kwargs or {}))
+
+
+def inputs(
+    x_grad: bool = True, weight_grad: bool = True, dtype: torch.dtype = torch.double
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Decoder outputs for TARGET, and the weight of an output projection to 9 tokens."""
+    torch.manual_seed(0)
+    x, weight = torch.randn(2, 5, 4, dtype=dtype), torch.randn(9, 4, dtype=dtype)
+    return x.requires_grad_(x_grad), weight.requires_grad_(weight_grad)
+
+
+def test_hand_computed_loss() -> None:
     logits = torch.tensor([[[0.0, math.log(3), 0.0, math.log(3)]]])  # p = 1/8, 3/8, 1/8, 3/8
     target = torch.tensor([[1]])
     assert_close(cross_entropy(logits, target), torch.tensor(math.log(8 / 3)))
     # q = 0.9 [k = 1] + 0.1 / 4
-    wanted = 0.925 * math.log(8 / 3) + 0.025 * (2 * math.log(8) + math.log(8 / 3))
-    assert_close(cross_entropy_naive(logits, target, 0.1), torch.tensor(wanted))
-    assert_close(cross_entropy(logits, target, 0.1), torch.tensor(wanted))
+    expected = 0.925 * math.log(8 / 3) + 0.025 * (2 * math.log(8) + math.log(8 / 3))
+    assert_close(cross_entropy_naive(logits, target, 0.1), torch.tensor(expected))
+    assert_close(cross_entropy(logits, target, 0.1), torch.tensor(expected))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
-def test_naive_fast_and_library_agree_forward_and_gradient(smoothing: float) -> None:
+def test_naive_and_library_versions_agree_forward_and_gradient(smoothing: float) -> None:
     torch.manual_seed(0)
     logits = torch.randn(2, 5, 9, dtype=torch.double, requires_grad=True)
     losses = [
@@ -46,49 +66,84 @@ def test_naive_fast_and_library_agree_forward_and_gradient(smoothing: float) -> 
 
 @pytest.mark.parametrize("rows", [3, 512])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_without_the_scores_equals_the_loss_of_the_scores(
+def test_fused_loss_equals_loss_of_the_logits(
     monkeypatch: pytest.MonkeyPatch, smoothing: float, rows: int
 ) -> None:
-    monkeypatch.setattr(loss_module, "ROWS", rows)
-    torch.manual_seed(0)
-    x = torch.randn(2, 5, 4, dtype=torch.double, requires_grad=True)
-    weight = torch.randn(9, 4, dtype=torch.double, requires_grad=True)
-    losses = [
-        linear_cross_entropy(x, weight, TARGET, smoothing),
-        cross_entropy(x @ weight.T, TARGET, smoothing),
-    ]
-    assert_close(losses[0], losses[1])
-    gradients = [torch.autograd.grad(3 * loss, [x, weight]) for loss in losses]
-    assert_close(gradients[0], gradients[1])
+    monkeypatch.setattr(loss_module, "CHUNK_ROWS", rows)
+    x, weight = inputs()
+    loss = linear_cross_entropy(x, weight, TARGET, smoothing)
+    expected = cross_entropy(x @ weight.T, TARGET, smoothing)
+    assert_close(loss, expected)
+    with torch.no_grad():
+        assert linear_cross_entropy(x, weight, TARGET, smoothing) == loss
+    gradients = torch.autograd.grad(3 * expected, [x, weight])
+    assert_close(torch.autograd.grad(3 * loss, [x, weight]), gradients)
+    for needed in range(2):
+        x, weight = inputs(needed == 0, needed == 1)
+        linear_cross_entropy(x, weight, TARGET, smoothing).backward()
+        assert_close((x, weight)[needed].grad, gradients[needed] / 3)
+
+
+@pytest.mark.parametrize(
+    ("context", "needs_grad", "matmuls"),
+    [
+        (nullcontext, (True, True), 3),
+        (nullcontext, (True, False), 2),
+        (nullcontext, (False, True), 2),
+        (nullcontext, (False, False), 1),
+        (torch.no_grad, (True, True), 1),
+        (torch.inference_mode, (True, True), 1),
+    ],
+)
+def test_fused_loss_computes_only_the_gradients_that_are_needed(
+    context: type, needs_grad: tuple[bool, bool], matmuls: int
+) -> None:
+    x, weight = inputs(*needs_grad)
+    with context(), MatmulCounter() as counter:
+        linear_cross_entropy(x, weight, TARGET, 0.1)
+    assert counter.count == matmuls
+
+
+def test_fused_loss_refuses_second_derivatives() -> None:
+    x, weight = inputs()
+    loss = linear_cross_entropy(x, weight, TARGET)
+    with pytest.raises(TfmrError, match=r"no second derivatives.*use cross_entropy\(x @ weight"):
+        torch.autograd.grad(loss, x, create_graph=True)
 
 
 @pytest.mark.parametrize("rows", [4, 256])
-def test_under_autocast_only_the_products_are_rounded(
-    monkeypatch: pytest.MonkeyPatch, rows: int
-) -> None:
-    monkeypatch.setattr(loss_module, "ROWS", rows)
-    torch.manual_seed(0)
-    x, weight = torch.randn(3, 5, 8, requires_grad=True), torch.randn(9, 8, requires_grad=True)
-    target = torch.randint(4, 9, (3, 5))
-    exact = linear_cross_entropy(x, weight, target, 0.1)
+def test_autocast_rounds_only_the_matmuls(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    monkeypatch.setattr(loss_module, "CHUNK_ROWS", rows)
+    x, weight = inputs(dtype=torch.float32)
+    exact = linear_cross_entropy(x, weight, TARGET, 0.1)
     with torch.autocast("cpu", torch.bfloat16):
-        rough = linear_cross_entropy(x, weight, target, 0.1)
-    assert rough.dtype == torch.float32
-    assert 0 < abs(rough.item() - exact.item()) < 0.01 * exact.item(), "bfloat16 keeps 8 bits"
-    pairs = zip(*(torch.autograd.grad(loss, [x, weight]) for loss in (rough, exact)), strict=True)
-    for found, wanted in pairs:
+        rounded = linear_cross_entropy(x, weight, TARGET, 0.1)
+    assert rounded.dtype == torch.float32
+    assert 0 < abs(rounded.item() - exact.item()) < 0.01 * exact.item(), "bfloat16 has 8 bits"
+    gradients = (torch.autograd.grad(loss, [x, weight]) for loss in (rounded, exact))
+    for found, expected in zip(*gradients, strict=True):
         assert found.dtype == torch.float32
-        assert float((found - wanted).norm() / wanted.norm()) < 0.02
+        assert float((found - expected).norm() / expected.norm()) < 0.02
 
 
-def test_a_hopeless_token_has_a_finite_loss() -> None:
+def test_improbable_token_has_finite_loss() -> None:
     x, weight = torch.ones(1, 1, 1), torch.tensor([[0.0], [0.0], [300.0], [0.0], [-300.0]])
     assert float(linear_cross_entropy(x, weight, torch.tensor([[4]]))) == 600.0
 
 
-def test_what_is_scored_at_padding_does_not_matter() -> None:
+def test_logits_at_padding_are_ignored() -> None:
     torch.manual_seed(0)
     logits = torch.randn(2, 5, 9)
     changed = logits.clone()
     changed[TARGET == PAD] = 100 * torch.randn(2, 9)
     assert torch.equal(cross_entropy(changed, TARGET, 0.1), cross_entropy(logits, TARGET, 0.1))
+
+
+def test_loss_module_is_the_loss_of_the_models_logits() -> None:
+    config = TransformerConfig(
+        source_vocab=30, target_vocab=30, d_model=16, n_heads=2, d_ff=16, n_encoder=1, n_decoder=1
+    )
+    model = Transformer(config).eval()
+    batch = collate([([4 + n] * (1 + n % 4), [16 + n] * (1 + n % 5)) for n in range(8)])
+    expected = cross_entropy_naive(model(batch.source, batch.target_in), batch.target_out, 0.1)
+    assert_close(LossModule(model, 0.1)(batch), expected)

@@ -14,7 +14,7 @@ from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.errors import require
 from tfmr.train import checkpoint
-from tfmr.train.evaluate import bleu, exact_match
+from tfmr.train.evaluation import bleu, exact_match
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tfmr.commands.data import Data
 from tfmr.commands.memory import keep_freed_memory
 from tfmr.data.corpus import Corpus
 from tfmr.errors import require
-from tfmr.train.distributed import World, end
+from tfmr.train.distributed import World, exit_process
 from tfmr.train.files import write_whole
 from tfmr.train.recipes import Recipe, find_recipe, read_recipe
 from tfmr.train.run import Run
@@ -69,7 +69,7 @@ class Train:
                 keep_freed_memory()
             self._choose_device(world)
             recipe = find_recipe(self.recipe) if self.recipe else None
-            corpus = self.data.load(recipe, quiet=not world.first)
+            corpus = self.data.load(recipe, quiet=not world.is_main)
             usual = corpus.name.replace(" ", "-")
             name = Path(self.recipe or usual).stem
             folder = self.out or Path("runs") / f"{name}-{corpus.source}-{corpus.target}"
@@ -78,7 +78,7 @@ class Train:
                 recipe = read_recipe(used) if self.resume and used.is_file() else find_recipe(usual)
             self._run(folder, corpus, self._change(recipe), world)
         if world.size > 1:
-            end()
+            exit_process()
 
     def _choose_device(self, world: World) -> None:
         """Compute where the options say."""
@@ -121,11 +121,11 @@ class Train:
             python = ["torchrun", "--nproc-per-node", os.environ["LOCAL_WORLD_SIZE"]]
         command = shlex.join([*python, "-m", "tfmr", *sys.argv[1:]])
         run = Run(folder, corpus, recipe, resume=self.resume, world=world, command=command)
-        if world.first:
+        if world.is_main:
             size = f"{run.parameters:,} parameters, {run.tokenizer.vocab_size} tokens, {folder}"
             print("\n".join([size, *run.notes]), file=sys.stderr)
         rows = run.train()
-        if not world.first:
+        if not world.is_main:
             return
         for row in rows:
             print(json.dumps(row))

@@ -5,8 +5,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tfmr.train.records import Look
-from tfmr.train.trainer import Step
+from tfmr.train.evaluation import ValidationResult
+from tfmr.train.trainer import StepRecord
 
 
 class Board:
@@ -28,13 +28,13 @@ class Board:
             return
         self.writer = events.SummaryWriter(str(folder), purge_step=step + 1)
 
-    def step(self, step: Step) -> None:
+    def step(self, step: StepRecord) -> None:
         """Add a training step."""
         if self.writer is not None:
-            for name in ("loss", "gradient_norm", "weight_norm", "rate"):
+            for name in ("loss", "grad_norm", "weight_norm", "learning_rate"):
                 self.writer.add_scalar(f"train/{name}", getattr(step, name), step.step)
 
-    def look(self, look: Look) -> None:
+    def look(self, look: ValidationResult) -> None:
         """Add a look at the validation part."""
         if self.writer is not None:
             self.writer.add_scalar("valid/loss", look.loss, look.step)

@@ -1,15 +1,17 @@
-"""Several processes, one run: ``torchrun`` starts them, PyTorch lets them share the work.
+"""Train in several processes with ``torchrun``: data parallel (DDP) or fully sharded (FSDP).
 
 Started as ``torchrun --nproc-per-node 2 -m tfmr train …`` (with ``--nnodes`` on several machines),
-every process runs the same program on its own batches. After the backward pass they average their
-gradients, so that all take the same step (DDP: Li et al., 2020). Where the weights of the model and
-of its optimiser do not fit beside each other, each process keeps a part of every matrix and borrows
-the rest of a block while it computes it (FSDP: Zhao et al., 2023). Both are PyTorch's own.
+each process runs the same program on its own batches. After the backward pass the processes average
+their gradients, so that all take the same optimiser step (DDP: Li et al., 2020). For models whose
+weights and optimiser state do not fit on one device, each process stores only a shard of every
+matrix and gathers the rest of a block while it computes that block (FSDP: Zhao et al., 2023). Both
+are PyTorch's implementations.
 
-The first process writes the files of the run and all of them read it, so they must see one folder.
-A checkpoint does not depend on who wrote it, one process or several, their weights sharded or not,
-and any of them can go on from it: as many as before bit for bit as if there had been no stop,
-others the same but for rounding if as many batches make a step.
+The main process writes the files of the run and all processes read them, so the run directory must
+be on a file system that all of them share. A checkpoint does not depend on the number of processes
+or on sharding: any number of processes can resume it. With the same number, the resumed run is
+bit-identical to an uninterrupted one; with another number it is equal up to rounding, if each step
+uses the same number of batches.
 """
 
 import os
@@ -26,122 +28,130 @@ from typing import Any, NoReturn, TypeVar
 
 import torch
 import torch.distributed as dist
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tfmr.data.batches import collate
+from tfmr.decoder import DecoderBlock
+from tfmr.encoder import EncoderBlock
 from tfmr.errors import TfmrError
 from tfmr.special_tokens import EOS
-from tfmr.train.objective import Objective, blocks
+from tfmr.train.loss import LossModule
 
 T = TypeVar("T")
 
-PATIENCE = timedelta(minutes=30)
-"""How long a process waits for one that neither answers nor ends. The first may be scoring."""
+TIMEOUT = timedelta(minutes=30)
+"""How long a process waits for the others, for example while the main process evaluates."""
 
-LOST = re.compile(r"connection (was )?(closed|reset|refused)|broken pipe|timed out|nccl", re.I)
-"""How PyTorch says that another process is gone."""
+LOST_PROCESS = re.compile(
+    r"connection \D*(closed|reset|refused)|broken pipe|timed out|timing out|timeout"
+    r"|remote process|communicator was aborted",
+    re.IGNORECASE,
+)
+"""What communication backends report if another process has ended or does not respond."""
 
 
 class Terminated(BaseException):
-    """``torchrun`` told this process to end, because another one has or the job was stopped."""
+    """This process received a signal to end, from ``torchrun`` or from the job scheduler."""
 
 
 @dataclass
 class World:
-    """The processes of a run, seen from one of them; by default there is only this one."""
+    """The processes of a run as one of them sees them; by default a single process."""
 
     rank: int = 0
-    """Which one this is, from 0."""
+    """Number of this process, from 0."""
     size: int = 1
-    """How many there are."""
+    """Number of processes."""
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    """Where this one computes."""
-    saved: str = ""
-    """The last checkpoint, in words, for the one who must say how to go on."""
+    """The device on which this process computes."""
+    last_checkpoint: str = ""
+    """A description of the last saved checkpoint, for messages; empty before the first."""
 
     @property
-    def first(self) -> bool:
-        """Whether this is the one that writes files and speaks."""
+    def is_main(self) -> bool:
+        """Whether this is the main process, which writes files and prints."""
         return self.rank == 0
 
-    def promise(self) -> str:
-        """What is left of the run if it ends here, and how to go on."""
-        if not self.saved:
-            return "nothing was saved yet: start again"
-        return f"{self.saved} is whole: go on with the same command and --resume"
+    def resume_hint(self) -> str:
+        """What was saved and how to resume, for the message that ends a run."""
+        if not self.last_checkpoint:
+            return "nothing was saved: start again"
+        return f"{self.last_checkpoint} is complete: resume with the same command and --resume"
 
-    def sum(self, value: int | float) -> float:
-        """The value summed over all processes. All must call this, and wait for one another."""
+    def all_reduce(self, value: int | float) -> float:
+        """The sum of ``value`` over all processes. All processes must call this."""
         if self.size == 1:
             return float(value)
         total = torch.tensor(value, dtype=torch.float64, device=self.device)
         dist.all_reduce(total)
         return float(total)
 
-    def share(self, value: T) -> T:
-        """The value that the first process has, for all. All must call this."""
+    def broadcast(self, value: T) -> T:
+        """The main process's ``value``, in every process. All processes must call this."""
         if self.size == 1:
             return value
-        held: list[Any] = [value if self.first else None]
-        dist.broadcast_object_list(held, src=0, device=self.device)
-        shared: T = held[0]
-        return shared
+        values: list[Any] = [value if self.is_main else None]
+        dist.broadcast_object_list(values, src=0, device=self.device)
+        received: T = values[0]
+        return received
 
-    def wait(self) -> None:
-        """Go on when all processes are here."""
-        self.sum(0)
+    def barrier(self) -> None:
+        """Wait until all processes have called this."""
+        self.all_reduce(0)
 
     @staticmethod
     @contextmanager
     def join() -> Iterator["World"]:
-        """The world that ``torchrun`` made, or a world of one; left in the end in any case.
+        """Join the process group that ``torchrun`` describes; without ``torchrun``, a world of one.
 
-        With several processes, a mistake or a loss that ends the run is told on standard error by
-        one of them alone, in one line, and the exit status is 2 for a mistake and 1 for a loss.
+        If several processes fail together, only one of them prints the reason. The exit status is 2
+        for a :class:`TfmrError`, 1 if a process was lost.
 
         Raises:
-            SystemExit: in a world of several, instead of :class:`TfmrError`, or when another
-                process is gone.
+            SystemExit: in a process group, instead of :class:`TfmrError`, or if another process has
+                ended or does not respond.
         """
-        local = int(os.environ.get("LOCAL_RANK", 0))
-        device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
+        local_rank = int(os.environ.get("LOCAL_RANK", 0))
+        cuda = torch.cuda.is_available()
+        device = torch.device("cuda", local_rank) if cuda else torch.device("cpu")
         if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
             yield World(device=device)
             return
-        if device.type == "cuda":
+        if cuda:
             torch.cuda.set_device(device)
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+        dist.init_process_group("nccl" if cuda else "gloo", timeout=TIMEOUT)
         world = World(dist.get_rank(), dist.get_world_size(), device)
-        former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        for number in former:
+        previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in previous:
             signal.signal(number, _terminate)
         try:
             yield world
         except TfmrError as error:
-            _tell(str(error))
-            raise SystemExit(2) from None
-        except Terminated:
-            _tell(_loss(world))
-            raise SystemExit(1) from None
-        except RuntimeError as error:
-            if not LOST.search(str(error)):
+            _print_once(str(error))
+            raise SystemExit(2) from error
+        except (Terminated, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not _is_lost_process(error):
                 raise
-            _tell(_loss(world))
-            raise SystemExit(1) from None
+            _print_once(
+                f"the run stopped because one of its {world.size} processes ended, was terminated "
+                f"or did not respond; {world.resume_hint()}"
+            )
+            # Every process prints its own cause: any of them can be what ended the run.
+            print(f"[rank {world.rank}] {type(error).__name__}: {error}", file=sys.stderr)
+            raise SystemExit(1) from error
         finally:
-            for number, handler in former.items():
+            for number, handler in previous.items():
                 signal.signal(number, handler)
             dist.destroy_process_group()
 
 
-def end() -> NoReturn:
-    """End this process, one of several whose work is done, without the interpreter's own end.
+def exit_process() -> NoReturn:
+    """End this process successfully, without the interpreter's shutdown.
 
-    The threads by which PyTorch's processes talk to one another outlive ``destroy_process_group``.
-    If one of them has yet to let go of a tensor when the interpreter ends, it aborts the process,
-    and a run in which nothing is wrong has failed.
+    PyTorch's communication threads outlive ``destroy_process_group``. If one of them still holds a
+    tensor when the interpreter shuts down, the process aborts and a successful run is reported as
+    failed.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -149,84 +159,93 @@ def end() -> NoReturn:
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
-    raise Terminated(number)
+    raise Terminated(f"received {signal.Signals(number).name}")
 
 
-def _loss(world: World) -> str:
-    """What to say when another process is gone."""
-    return f"one of the {world.size} processes has ended, and the run with it; {world.promise()}"
+def _is_lost_process(error: RuntimeError) -> bool:
+    """Whether a communication backend raised ``error`` because it lost another process."""
+    # NCCL and the store raise a DistError; gloo a RuntimeError with the path of its source file.
+    from_backend = isinstance(error, dist.DistError) or "/gloo/" in str(error)
+    return from_backend and LOST_PROCESS.search(str(error)) is not None
 
 
-def _tell(sentence: str) -> None:
-    """Say why the run ends, unless another process has said so."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun hurries whoever is still there
+def _print_once(message: str) -> None:
+    """Print ``message`` on standard error unless another process has printed its own."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun terminates the remaining processes
     try:
-        told = dist.distributed_c10d._get_default_store().add("tfmr/told", 1) > 1
-    except RuntimeError:  # the store has gone down with its machine
-        told = False
-    if not told:
-        print(f"tfmr: {sentence}", file=sys.stderr, flush=True)
+        printed = dist.distributed_c10d._get_default_store().add("tfmr/printed", 1) > 1
+    except RuntimeError:  # the store ended with its process
+        printed = False
+    if not printed:
+        print(f"tfmr: {message}", file=sys.stderr, flush=True)
 
 
-def spread(objective: Objective, world: World, *, shard: bool = False) -> nn.Module:
-    """``objective``, with its gradients averaged over the processes; all begin as the first.
+def transformer_blocks(model: nn.Module) -> list[nn.Module]:
+    """The encoder and decoder blocks of ``model``; none if it is not a Transformer."""
+    return [part for part in model.modules() if isinstance(part, EncoderBlock | DecoderBlock)]
 
-    With ``shard``, every process keeps its part of each weight: the parameters of ``objective``
-    become sharded tensors in place (``DTensor``; see :func:`local` and :func:`whole`).
+
+def wrap_distributed(module: LossModule, world: World, *, fsdp: bool = False) -> nn.Module:
+    """Average the gradients of ``module`` over the processes, starting from the main one's weights.
+
+    Args:
+        module: the model and its loss.
+        world: the processes; a single one gets ``module`` back unchanged.
+        fsdp: store only a shard of each weight in each process: the parameters of ``module`` become
+            sharded tensors (``DTensor``) in place; see :func:`full_tensor`.
     """
     if world.size == 1:
-        return objective
-    if not shard:
+        return module
+    if not fsdp:
         devices = [world.device] if world.device.type == "cuda" else None
         with warnings.catch_warnings():
-            # Newer versions call broadcast_buffers otherwise, older ones know no other name.
+            # PyTorch renames broadcast_buffers; 2.6 knows only this name.
             warnings.simplefilter("ignore", FutureWarning)
-            together = DistributedDataParallel(
-                objective, device_ids=devices, broadcast_buffers=False, gradient_as_bucket_view=True
+            wrapped = DistributedDataParallel(
+                module, device_ids=devices, broadcast_buffers=False, gradient_as_bucket_view=True
             )
-        # After its first backward pass DDP sends the gradients in another order, which rounds their
-        # sums otherwise. Let that pass be now: a run that goes on must not differ from the first.
-        together(collate([([EOS], [EOS])]).to(world.device)).backward()
-        objective.zero_grad()
-        return together
+        # After its first backward pass DDP changes the order in which it sums gradients, and so
+        # their rounding. Run that pass now, so that a resumed run rounds as the original does.
+        with torch.random.fork_rng(devices or []):
+            wrapped(collate([([EOS], [EOS])]).to(world.device)).backward()
+        module.zero_grad()
+        return wrapped
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    for parameter in objective.parameters():
+    for parameter in module.parameters():
         dist.broadcast(parameter.data, src=0)
     mesh = init_device_mesh(world.device.type, (world.size,))
-    for block in blocks(objective):
+    for block in transformer_blocks(module):
         fully_shard(block, mesh=mesh)
-    fully_shard(objective, mesh=mesh)
-    return objective
+    fully_shard(module, mesh=mesh)
+    return module
 
 
-def apart(objective: nn.Module) -> AbstractContextManager[None]:
-    """Within, gradients are summed up by each process on its own, to be averaged later at once.
+def no_sync(module: nn.Module) -> AbstractContextManager[None]:
+    """Accumulate gradients in each process without averaging them over the processes.
 
-    Sharded gradients are averaged every time all the same: no process has room for all of them.
+    With FSDP they are averaged in every backward pass all the same, because no process has memory
+    for all of them.
     """
-    if isinstance(objective, DistributedDataParallel):
-        return objective.no_sync()
+    if isinstance(module, DistributedDataParallel):
+        return module.no_sync()
     return nullcontext()
 
 
-def local(tensor: Tensor) -> Tensor:
-    """This process's part of a sharded tensor, not copied; any other tensor as it is."""
-    part: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
-    return part
+def full_tensor(tensor: Tensor) -> Tensor:
+    """A sharded tensor gathered from all processes; any other tensor unchanged.
 
-
-def whole(tensor: Tensor) -> Tensor:
-    """A sharded tensor put together again, for which all must call this; any other as it is."""
+    All processes must call this.
+    """
     full: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
     return full
 
 
-def divided(tensor: Tensor, like: Tensor) -> Tensor:
-    """A copy of ``tensor`` on the device of ``like``, and sharded if it is.
+def distribute_like(tensor: Tensor, like: Tensor) -> Tensor:
+    """A copy of ``tensor`` on the device of ``like``, sharded if ``like`` is sharded.
 
-    All must call this; the numbers are those of the first.
+    All processes must call this; the values are those of the main process.
     """
     if not hasattr(like, "to_local"):
         return tensor.to(like.device, copy=True)
@@ -234,15 +253,3 @@ def divided(tensor: Tensor, like: Tensor) -> Tensor:
 
     sharded: Any = like
     return distribute_tensor(tensor.to(like.device), sharded.device_mesh, sharded.placements)
-
-
-def joint_norm(norm: Float[Tensor, ""], like: Tensor) -> Float[Tensor, ""]:
-    """The Euclidean norm of sharded tensors such as ``like``, from the ``norm`` of the parts here.
-
-    All must call this. If ``like`` is not sharded, that is the norm itself.
-    """
-    if not hasattr(like, "device_mesh"):
-        return norm
-    square = norm.square()
-    dist.all_reduce(square, group=like.device_mesh.get_group())
-    return square.sqrt()

@@ -30,8 +30,8 @@ def training_batches(
     """
     if not isinstance(corpus.train, Streamed):
         return recipe.fill(corpus.train, tokenizer)
-    if world.first and (again or not path.exists()):
+    if world.is_main and (again or not path.exists()):
         with tqdm(total=len(corpus.train), unit="pair", desc="encode", delay=1, leave=False) as bar:
             write_token_file(path, corpus.train, tokenizer, bar.update)
-    world.wait()
+    world.barrier()
     return recipe.fill_with(TokenFile(path, tokenizer.fingerprint))

@@ -1,4 +1,4 @@
-"""A wish to stop waits for the end of the step, so that no step is half done."""
+"""Defer SIGINT and SIGTERM until the current training step ends."""
 
 import _thread
 import signal
@@ -7,48 +7,49 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-GRACE = 10.0
-"""Seconds that whoever does not come to the end of a step is left alone."""
+GRACE_SECONDS = 10.0
+"""Time after which a deferred signal interrupts a step that has not ended."""
 
 
 @contextmanager
-def deferred() -> Iterator[Callable[[], bool]]:
-    """Within, Ctrl-C does not break in: the function it gives says whether it came.
+def defer_interrupts() -> Iterator[Callable[[], bool]]:
+    """Inside the ``with`` statement, only record the first Ctrl-C instead of raising.
 
-    A second Ctrl-C does break in, and so does the first after :data:`GRACE` seconds. So does
-    SIGTERM, where Python handles it. Outside the main thread, where Python sees no signals,
-    nothing changes.
+    Yields a function that returns whether a signal has arrived. A second Ctrl-C interrupts
+    immediately, and so does the first one after :data:`GRACE_SECONDS`. SIGTERM is treated in the
+    same way if it has a Python handler. Outside the main thread, where Python runs no signal
+    handlers, nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    asked = False
-    late = threading.Timer(GRACE, _interrupt, [threading.get_ident()])
-    late.daemon = True
-    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    interrupted = False
+    timer = threading.Timer(GRACE_SECONDS, _interrupt, [threading.get_ident()])
+    timer.daemon = True
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def note(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        handler = former[signal.Signals(number)]
-        if asked and callable(handler):
+    def record(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        handler = previous[signal.Signals(number)]
+        if interrupted and callable(handler):
             handler(number, frame)
-        elif not asked:
-            asked = True
-            late.start()
+        elif not interrupted:
+            interrupted = True
+            timer.start()
 
-    handled = [number for number, handler in former.items() if callable(handler)]
+    handled = [number for number, handler in previous.items() if callable(handler)]
     for number in handled:
-        signal.signal(number, note)
+        signal.signal(number, record)
     try:
-        yield lambda: asked
+        yield lambda: interrupted
     finally:
-        late.cancel()
+        timer.cancel()
         for number in handled:
-            signal.signal(number, former[number])
+            signal.signal(number, previous[number])
 
 
 def _interrupt(thread: int) -> None:
-    """Let Ctrl-C come to a thread, out of its sleep if need be."""
+    """Send SIGINT to ``thread``, which also ends a blocking system call."""
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(thread, signal.SIGINT)
     else:

@@ -1,119 +1,180 @@
-"""The loss: cross-entropy against a target that is not quite sure of itself."""
+"""Label-smoothed cross-entropy: readable, by PyTorch's kernel, and fused with the output layer."""
+
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor
-from torch.autograd.function import FunctionCtx
+from torch import Tensor, nn
 
+from tfmr.data.batches import Batch
+from tfmr.errors import TfmrError
 from tfmr.special_tokens import PAD
+from tfmr.translator import Translator
 
 
 def cross_entropy_naive(
     logits: Float[Tensor, "batch target vocab"],
     target: Int[Tensor, "batch target"],
-    smoothing: float = 0.0,
+    label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    r"""Cross-entropy in nats per token, labels smoothed by :math:`\epsilon`, padding left out.
+    r"""Label-smoothed cross-entropy in nats per token, averaged over all tokens except padding.
+
+    With the target token :math:`y` and label smoothing :math:`\epsilon`:
 
     .. math:: q(k) = (1 - \epsilon)\,[k = y] + \epsilon / |V|, \qquad
               L = -\sum_k q(k) \log p(k)
 
-    Szegedy et al. (2016), section 7; Vaswani et al. (2017), section 5.4. The version to read;
-    :func:`cross_entropy` computes the same with PyTorch's kernel.
+    Szegedy et al. (2016), section 7; Vaswani et al. (2017), section 5.4. This is the readable
+    version; :func:`cross_entropy` computes the same value with PyTorch's kernel.
+
+    Args:
+        logits: unnormalised log-probabilities ``(batch, target, vocab)``.
+        target: target token ids ``(batch, target)``, padded with ``PAD``.
+        label_smoothing: :math:`\epsilon`, the probability spread uniformly over the vocabulary.
     """
     vocab = logits.shape[-1]
-    wanted = F.one_hot(target, vocab).to(logits.dtype) * (1 - smoothing) + smoothing / vocab
-    per_token = -(wanted * logits.log_softmax(dim=-1)).sum(dim=-1)
-    real = target != PAD
-    return per_token[real].mean()
+    one_hot = F.one_hot(target, vocab).to(logits.dtype)
+    target_distribution = (1 - label_smoothing) * one_hot + label_smoothing / vocab
+    per_token = -(target_distribution * logits.log_softmax(dim=-1)).sum(dim=-1)
+    return per_token[target != PAD].mean()
 
 
 def cross_entropy(
     logits: Float[Tensor, "batch target vocab"],
     target: Int[Tensor, "batch target"],
-    smoothing: float = 0.0,
+    label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    r"""Cross-entropy in nats per token, against labels smoothed by ``smoothing``, padding left out.
+    r"""Label-smoothed cross-entropy in nats per token, averaged over all tokens except padding.
 
     Args:
-        logits: scores ``(batch, target, vocab)``.
-        target: the ids they should have favoured, padded with ``PAD``.
-        smoothing: :math:`\epsilon`, the share of belief spread over the whole vocabulary; 0.1 in
-            the paper.
+        logits: unnormalised log-probabilities ``(batch, target, vocab)``.
+        target: target token ids ``(batch, target)``, padded with ``PAD``.
+        label_smoothing: :math:`\epsilon`, the probability spread uniformly over the vocabulary; 0.1
+            in the paper.
     """
     return F.cross_entropy(
-        logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=smoothing
+        logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=label_smoothing
     )
 
 
-ROWS = 256
-"""Positions whose scores are held at once: few enough to stay in a processor's cache."""
+CHUNK_ROWS = 256
+"""Positions whose logits are held at the same time: few enough to stay in a processor's cache."""
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Scores, loss and both gradients in one pass: see :func:`linear_cross_entropy`."""
+    """Logits, loss and, where needed, gradients in one pass; see :func:`linear_cross_entropy`."""
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx, x: Tensor, weight: Tensor, target: Tensor, smoothing: float
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        label_smoothing: float,
+        grad_enabled: bool,
     ) -> Tensor:
+        # Autograd calls forward in no-grad mode, so only the caller knows the caller's mode.
+        need_x, need_weight = (grad_enabled and needed for needed in ctx.needs_input_grad[:2])
+        d_x = torch.empty_like(x) if need_x else None
+        d_weight = torch.zeros_like(weight) if need_weight else None
         n, vocab, device = len(x), len(weight), x.device.type
-        exact = weight.dtype
-        # Products in the type that autocast asks for; softmax, loss and sums stay exact.
-        quick = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else exact
-        x_quick, weight_quick = x.to(quick), weight.to(quick)
+        # Autocast chooses the dtype of the matmuls; softmax, loss and sums keep the weights' dtype.
+        dtype = weight.dtype
+        low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else dtype
+        x_low, weight_low = x.to(low), weight.to(low)
         total = weight.new_zeros(())
-        d_x, d_weight = torch.empty_like(x), torch.zeros_like(weight)
-        for first in range(0, n, ROWS):
-            rows = slice(first, first + ROWS)
-            wanted = target[rows, None]
-            scores = x_quick[rows] @ weight_quick.T
-            p = scores.softmax(dim=-1, dtype=exact)
-            # log p = score - log_z; the likeliest token gives log_z without a second exponential.
-            log_z = scores.amax(dim=-1, keepdim=True) - p.amax(dim=-1, keepdim=True).log()
-            hit = scores.gather(-1, wanted) - log_z
-            mean = scores.mean(dim=-1, keepdim=True, dtype=exact) - log_z
-            total -= ((1 - smoothing) * hit + smoothing * mean).sum()
-            d_scores = p.sub_(smoothing / vocab)
-            d_scores.scatter_add_(-1, wanted, torch.full_like(hit, smoothing - 1))
-            d_quick = d_scores.to(quick)
-            d_x[rows] = d_quick @ weight_quick
-            # One gradient is large enough: where the types allow it, none is made beside it to add.
-            if quick == exact:
-                d_weight.addmm_(d_quick.T, x_quick[rows])
-            else:
-                d_weight += d_quick.T @ x_quick[rows]
-        ctx.save_for_backward(d_x.div_(n), d_weight.div_(n))
+        for start in range(0, n, CHUNK_ROWS):
+            rows = slice(start, start + CHUNK_ROWS)
+            labels = target[rows, None]
+            logits = x_low[rows] @ weight_low.T
+            p = logits.softmax(dim=-1, dtype=dtype)
+            # log p = logit - log_z. The most probable token gives log_z without a second
+            # exponential over the vocabulary.
+            log_z = logits.amax(dim=-1, keepdim=True) - p.amax(dim=-1, keepdim=True).log()
+            log_p_label = logits.gather(-1, labels) - log_z
+            mean_log_p = logits.mean(dim=-1, keepdim=True, dtype=dtype) - log_z
+            total -= ((1 - label_smoothing) * log_p_label + label_smoothing * mean_log_p).sum()
+            if d_x is None and d_weight is None:
+                continue
+            # The gradient of the loss with respect to the logits is p - q.
+            d_logits = p.sub_(label_smoothing / vocab)
+            d_logits.scatter_add_(-1, labels, torch.full_like(log_p_label, label_smoothing - 1))
+            d_low = d_logits.to(low)
+            if d_x is not None:
+                d_x[rows] = d_low @ weight_low
+            if d_weight is not None and low == dtype:
+                d_weight.addmm_(d_low.T, x_low[rows])  # needs no second (vocab, d_model) tensor
+            elif d_weight is not None:
+                d_weight += d_low.T @ x_low[rows]
+        ctx.save_for_backward(*(None if d is None else d.div_(n) for d in (d_x, d_weight)))
         return total / n
 
     @staticmethod
-    def backward(ctx: FunctionCtx, d_loss: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        d_x, d_weight = ctx.saved_tensors  # type: ignore[attr-defined]
-        return d_loss * d_x, d_loss * d_weight, None, None
+    def backward(ctx: Any, d_loss: Tensor) -> tuple[Tensor | None, ...]:
+        # once_differentiable does not detect a d_loss without a graph, which is the usual case.
+        if torch.is_grad_enabled():
+            raise TfmrError(
+                "linear_cross_entropy has no second derivatives, which create_graph=True asks "
+                "for: use cross_entropy(x @ weight.T, target, label_smoothing)"
+            )
+        d_x, d_weight = (None if d is None else d_loss * d for d in ctx.saved_tensors)
+        return d_x, d_weight, None, None, None
 
 
 def linear_cross_entropy(
     x: Float[Tensor, "batch target d_model"],
     weight: Float[Tensor, "vocab d_model"],
     target: Int[Tensor, "batch target"],
-    smoothing: float = 0.0,
+    label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """:func:`cross_entropy` of the scores ``x @ weight.T``, without ever holding them all.
+    r""":func:`cross_entropy` of the logits ``x @ weight.T``, without storing all logits at once.
 
-    The scores of a batch are its largest tensor by far: tokens times vocabulary, needed once more
-    for the gradient. Here they are made for a few positions at a time, turned into their own
-    gradient on the spot, and dropped. Under :class:`torch.autocast` the products are taken in its
-    type, everything else in that of the weights.
+    The logits (tokens × vocabulary) are the largest tensor of a training step, and PyTorch keeps
+    them for the backward pass. This function computes them for a few positions at a time, replaces
+    them by their gradient in the same pass, and discards them. Gradients are computed only where
+    autograd needs them: evaluation under :func:`torch.no_grad` costs one matmul instead of three.
+    Under :class:`torch.autocast` the matmuls use autocast's dtype, everything else the weights'.
 
     Args:
-        x: what the decoder returns ``(batch, target, d_model)``.
-        weight: the output projection ``(vocab, d_model)``.
-        target: the ids that the scores should have favoured, padded with ``PAD``.
-        smoothing: the share of belief spread over the whole vocabulary.
+        x: decoder output ``(batch, target, d_model)``.
+        weight: weight of the output projection ``(vocab, d_model)``.
+        target: target token ids ``(batch, target)``, padded with ``PAD``.
+        label_smoothing: :math:`\epsilon`, the probability spread uniformly over the vocabulary.
+
+    Raises:
+        TfmrError: in the backward pass, if it was called with ``create_graph=True``: there are no
+            second derivatives.
     """
     real = target != PAD
     loss: Tensor = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        x[real], weight, target[real], smoothing
+        x[real], weight, target[real], label_smoothing, torch.is_grad_enabled()
     )
     return loss
+
+
+class LossModule(nn.Module):
+    """A model and its loss as one module.
+
+    DDP and FSDP wrap one module and prepare weights and gradients around its ``forward``, so the
+    output projection, which the loss multiplies by, must be used inside that ``forward``.
+
+    Args:
+        model: the model to train.
+        label_smoothing: see :func:`cross_entropy`.
+        bf16: whether to multiply matrices in bf16; see :func:`tfmr.dtype.uses_bf16`.
+    """
+
+    def __init__(self, model: Translator, label_smoothing: float, bf16: bool = False) -> None:
+        super().__init__()
+        self.model = model
+        self.label_smoothing = label_smoothing
+        self.bf16 = bf16
+
+    def forward(self, batch: Batch) -> Float[Tensor, ""]:
+        """The label-smoothed cross-entropy of ``batch``, in nats per target token."""
+        with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=self.bf16):
+            hidden = self.model.hidden(batch.source, batch.target_in)
+            return linear_cross_entropy(
+                hidden, self.model.output.weight, batch.target_out, self.label_smoothing
+            )

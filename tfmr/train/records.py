@@ -3,65 +3,35 @@
 import csv
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tfmr.errors import TfmrError, require
-from tfmr.train.evaluate import sentence_chrf
-from tfmr.train.trainer import Step
+from tfmr.train.evaluation import ValidationResult, best_validation, sentence_chrf
+from tfmr.train.trainer import StepRecord
 
 SAMPLES = 20
 """Translations kept for a person to read."""
 
 
-@dataclass(frozen=True)
-class Look:
-    """What the validation part said about the model on the way."""
-
-    step: int
-    """After so many steps."""
-    seconds: float
-    """Training time so far."""
-    loss: float
-    """Cross-entropy in nats per token, unsmoothed."""
-    bleu: float | None
-    """Of greedy translations; ``None`` where the loss decides and nothing was translated."""
-
-    def better_than(self, other: "Look") -> bool:
-        """Whether this look found a better model: by BLEU where it is known, then by the loss."""
-        if self.bleu is not None and other.bleu is not None and self.bleu != other.bleu:
-            return self.bleu > other.bleu
-        return self.loss < other.loss
-
-
-def best_look(looks: Sequence[Look]) -> int | None:
-    """The place of the best look, the first of equals; ``None`` if there is none."""
-    best: int | None = None
-    for place, look in enumerate(looks):
-        if best is None or look.better_than(looks[best]):
-            best = place
-    return best
-
-
-def curve_text(curve: Sequence[Step]) -> str:
+def curve_text(curve: Sequence[StepRecord]) -> str:
     """The curve as CSV: a header and a row per step."""
-    names = [field.name for field in dataclasses.fields(Step)]
+    names = [field.name for field in dataclasses.fields(StepRecord)]
     rows = [names, *([_cell(getattr(step, name)) for name in names] for step in curve)]
     return "".join(",".join(row) + "\n" for row in rows)
 
 
-def read_curve(path: Path) -> list[Step]:
-    """The curve that a run wrote, a :class:`Step` per row.
+def read_curve(path: Path) -> list[StepRecord]:
+    """The curve that a run wrote, a :class:`StepRecord` per row.
 
     Raises:
         TfmrError: if there is no such file or it is no curve.
     """
     require(path.is_file(), f"no curve at {path}: it is written beside a run's checkpoint")
-    names = [field.name for field in dataclasses.fields(Step)]
+    names = [field.name for field in dataclasses.fields(StepRecord)]
     try:
         with path.open(newline="", encoding="utf-8") as file:
             return [
-                Step(
+                StepRecord(
                     step=int(row.pop("step")),
                     tokens=int(row.pop("tokens")),
                     **{k: float(v) for k, v in row.items()},
@@ -74,12 +44,12 @@ def read_curve(path: Path) -> list[Step]:
         ) from error
 
 
-def looks_text(looks: Sequence[Look]) -> str:
+def looks_text(looks: Sequence[ValidationResult]) -> str:
     """The looks at the validation part as CSV, with a column that marks each best one so far."""
     lines = ["step,seconds,loss,bleu,best"]
     for place, look in enumerate(looks):
         bleu = "" if look.bleu is None else f"{look.bleu:.2f}"
-        best = int(best_look(looks[: place + 1]) == place)
+        best = int(best_validation(looks[: place + 1]) == place)
         lines.append(f"{look.step},{_cell(look.seconds)},{look.loss:.6f},{bleu},{best}")
     return "\n".join(lines) + "\n"
 

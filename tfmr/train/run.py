@@ -20,15 +20,15 @@ from tfmr.train.average import Kept
 from tfmr.train.board import Board
 from tfmr.train.checkpoint import Checkpoint, load_translator, load_weights, named_weights
 from tfmr.train.distributed import World
-from tfmr.train.exam import Exam
+from tfmr.train.evaluation import Evaluator, ValidationResult, best_validation
 from tfmr.train.feed import training_batches
 from tfmr.train.files import write_text
 from tfmr.train.folder import check_folder
 from tfmr.train.metadata import differences, fingerprint, identity, surroundings
 from tfmr.train.recipes import Budget, Recipe
-from tfmr.train.records import Look, best_look, curve_text, looks_text, read_curve
+from tfmr.train.records import curve_text, looks_text, read_curve
 from tfmr.train.report import report_text
-from tfmr.train.trainer import Step, Trainer
+from tfmr.train.trainer import StepRecord, Trainer
 from tfmr.translator import Translator
 
 __all__ = ["Run", "load_translator", "read_curve"]
@@ -69,8 +69,8 @@ class Run:
         self.corpus = corpus
         self.recipe = recipe
         self.world = world or World()
-        self.curve: list[Step] = []
-        self.looks: list[Look] = []
+        self.curve: list[StepRecord] = []
+        self.looks: list[ValidationResult] = []
         self.scores: list[dict[str, Any]] = []
         self.samples = ""
         self.command = command
@@ -78,7 +78,7 @@ class Run:
         """What whoever started the run should know."""
         saved = self._checkpoint(resume)
         self.tokenizer = saved.tokenizer if saved else self._learn_vocabulary()
-        self.exam = Exam(corpus, self.tokenizer, recipe)
+        self.evaluator = Evaluator(corpus, self.tokenizer, recipe)
         torch.manual_seed(recipe.train.seed)
         model = registry.build(recipe.model(self.tokenizer.vocab_size)).to(self.world.device)
         if saved is None and isinstance(corpus.train, Streamed):
@@ -98,9 +98,9 @@ class Run:
     def _checkpoint(self, resume: bool) -> Checkpoint | None:
         """The checkpoint to go on from; ``None`` for a run that begins."""
         path = self.folder / "model.safetensors"
-        if self.world.first:
+        if self.world.is_main:
             check_folder(self.folder, resume=resume)
-        self.world.wait()
+        self.world.barrier()
         # A run that was killed before its first checkpoint has only said what it is about.
         if not resume or (not path.exists() and (self.folder / "recipe.toml").is_file()):
             return None
@@ -108,8 +108,8 @@ class Run:
 
     def _learn_vocabulary(self) -> Tokenizer:
         """The vocabulary of the corpus, learnt once for all processes."""
-        learnt = self.recipe.tokenizer(self.corpus).to_json() if self.world.first else ""
-        return Tokenizer.from_json(self.world.share(learnt))
+        learnt = self.recipe.tokenizer(self.corpus).to_json() if self.world.is_main else ""
+        return Tokenizer.from_json(self.world.broadcast(learnt))
 
     def _go_on(self, saved: Checkpoint) -> None:
         then, now = identity(saved.facts), identity(self.facts())
@@ -124,9 +124,9 @@ class Run:
                 f"the checkpoint in {self.folder} was made to translate with, not to resume from: "
                 "train anew in another folder"
             )
-        self.trainer.restore(saved.state, saved.facts["trainer"])
+        self.trainer.load_state_dict(saved.state, saved.facts["trainer"])
         self.scores = saved.facts["scores"]
-        self.looks = [Look(**look) for look in saved.facts["looks"]]
+        self.looks = [ValidationResult(**look) for look in saved.facts["looks"]]
         self.samples = saved.facts["samples"]
         self.command = saved.facts["command"]
         curve = read_curve(self.folder / "curve.csv")
@@ -176,19 +176,19 @@ class Run:
         if minutes is not None or steps is not None:
             budget = Budget(tuple(float(mark) for mark in minutes or ()), tuple(steps or ()))
             self.recipe = dataclasses.replace(self.recipe, budget=budget)
-        self.exam.quiet = quiet or not self.world.first
+        self.evaluator.quiet = quiet or not self.world.is_main
         self._open()
         try:
             with self._after_each_step() as on_step:
                 self._train(on_step)
         except KeyboardInterrupt:
             if self.trainer.steps_done == 0:
-                if self.world.first:
+                if self.world.is_main:
                     (self.folder / "recipe.toml").unlink(missing_ok=True)
                     (self.folder / "tokens.safetensors").unlink(missing_ok=True)
                 raise TfmrError("stopped before any step, nothing to save: start again") from None
             if not self.trainer.between_steps:
-                raise TfmrError(f"stopped within a step; {self.world.promise()}") from None
+                raise TfmrError(f"stopped within a step; {self.world.resume_hint()}") from None
             self.save()
             where = f"all of it saved in {self.folder}: go on with --resume"
             raise TfmrError(f"stopped at step {self.trainer.steps_done}, {where}") from None
@@ -196,7 +196,7 @@ class Run:
 
     def _open(self) -> None:
         """Make the folder, and say in it what it is for."""
-        if self.world.first:
+        if self.world.is_main:
             try:
                 write_text(self.folder / "recipe.toml", self.recipe.to_toml())
             except OSError as error:
@@ -204,7 +204,7 @@ class Run:
                     f"cannot write to {self.folder}: {error}; name another by --out"
                 ) from error
 
-    def _train(self, on_step: Callable[[Step], None]) -> None:
+    def _train(self, on_step: Callable[[StepRecord], None]) -> None:
         """Train up to each mark of the budget, and score there, or where patience ends."""
         self._catch_up()
         budget = self.recipe.budget
@@ -249,11 +249,11 @@ class Run:
 
     def _enough(self) -> bool:
         """Whether the last looks, as many as the recipe has patience for, found nothing better."""
-        best, patience = best_look(self.looks), self.recipe.evaluation.patience
+        best, patience = best_validation(self.looks), self.recipe.evaluation.patience
         return patience > 0 and best is not None and len(self.looks) - 1 - best >= patience
 
     @contextmanager
-    def _after_each_step(self) -> Iterator[Callable[[Step], None]]:
+    def _after_each_step(self) -> Iterator[Callable[[StepRecord], None]]:
         """What follows a step: the curve, the bar; and in its time a look, or a checkpoint."""
         keep, every, budget = (
             self.recipe.checkpoints,
@@ -261,23 +261,21 @@ class Run:
             self.recipe.budget,
         )
         saved_at = self.trainer.seconds
-        board = Board(self.folder / "tensorboard", self.trainer.steps_done, self.world.first)
+        board = Board(self.folder / "tensorboard", self.trainer.steps_done, self.world.is_main)
         bar = tqdm(
             total=max(budget.steps) if budget.steps else round(60 * max(budget.minutes)),
             initial=self.trainer.steps_done if budget.steps else round(self.trainer.seconds),
             unit=" steps" if budget.steps else "s",
-            disable=self.exam.quiet,
+            disable=self.evaluator.quiet,
             leave=False,
         )
 
-        def on_step(step: Step) -> None:
+        def on_step(step: StepRecord) -> None:
             nonlocal saved_at
             self.curve.append(step)
             board.step(step)
             bar.update((step.step if budget.steps else round(step.seconds)) - bar.n)
-            bar.set_postfix(
-                step=step.step, loss=f"{step.loss:.2f}", norm=f"{step.gradient_norm:.1f}"
-            )
+            bar.set_postfix(step=step.step, loss=f"{step.loss:.2f}", norm=f"{step.grad_norm:.1f}")
             if keep.average_every and step.step % keep.average_every == 0:
                 self._keep()
             if every and step.step % every == 0:
@@ -294,14 +292,14 @@ class Run:
 
     def current(self) -> Translator:
         """The model as it is now, its weights averaged as the recipe asks; all must call this."""
-        model = self.trainer.averaged()
+        model = self.trainer.averaged_model()
         if mean := self.kept.mean(self.trainer.steps_done):
             load_weights(model, mean)
         return model
 
     def best(self) -> tuple[Translator, int]:
         """The model that the run delivers, and the step it is of: the best look's, or the last."""
-        best = best_look(self.looks)
+        best = best_validation(self.looks)
         if best is None:
             return self.current(), self.trainer.steps_done
         model, _ = load_translator(self.folder / "best.safetensors")
@@ -309,28 +307,28 @@ class Run:
 
     def _keep(self) -> None:
         """Keep the weights of this step for the mean."""
-        model = self.trainer.averaged()
-        if self.world.first:
+        model = self.trainer.averaged_model()
+        if self.world.is_main:
             with self._writing():
                 self.kept.add(self.trainer.steps_done, self._to_translate(model))
-        self.world.wait()
+        self.world.barrier()
 
     def _to_translate(self, model: Translator) -> Checkpoint:
         """``model`` as a checkpoint that translates and does not go on."""
         facts = {**self.facts(), "step": self.trainer.steps_done}
         return Checkpoint(model.config, self.tokenizer, named_weights(model), facts=facts)
 
-    def look(self) -> Look:
+    def look(self) -> ValidationResult:
         """See how the model does on the validation part; keep it if none did better before."""
         model = self.current()
         look = None
-        if self.world.first:
-            look = self.exam.look(model, self.trainer.steps_done, self.trainer.seconds)
-        look = self.world.share(look)
+        if self.world.is_main:
+            look = self.evaluator.validate(model, self.trainer.steps_done, self.trainer.seconds)
+        look = self.world.broadcast(look)
         assert look is not None
         self.looks.append(look)
-        if best_look(self.looks) == len(self.looks) - 1:
-            if self.world.first:
+        if best_validation(self.looks) == len(self.looks) - 1:
+            if self.world.is_main:
                 with self._writing():
                     checkpoint.save(self.folder / "best.safetensors", self._to_translate(model))
             self.save()
@@ -343,7 +341,7 @@ class Run:
         """
         self.save()
         model, step = self.best()
-        if self.world.first:
+        if self.world.is_main:
             row = {
                 "minutes": round(self.trainer.seconds / 60, 2) if minutes is None else minutes,
                 "step": self.trainer.steps_done,
@@ -351,9 +349,9 @@ class Run:
                 "epoch": self.trainer.epoch,
                 "tokens": sum(step.tokens for step in self.curve),
             }
-            scores, self.samples = self.exam.score(model)
+            scores, self.samples = self.evaluator.evaluate(model)
             self.scores.append(row | scores)
-        self.scores = self.world.share(self.scores)
+        self.scores = self.world.broadcast(self.scores)
         self.save()
 
     def save(self) -> None:
@@ -362,13 +360,15 @@ class Run:
         Raises:
             TfmrError: if the folder cannot be written to; what was there before stays.
         """
-        tensors, trainer = self.trainer.state()
+        tensors, trainer = self.trainer.state_dict()
         model = self.current()
-        if self.world.first:
+        if self.world.is_main:
             saved = Checkpoint(model.config, self.tokenizer, named_weights(model), tensors)
             with self._writing():
                 self._write(saved, trainer)
-        self.world.saved = f"the checkpoint of step {self.trainer.steps_done} in {self.folder}"
+        self.world.last_checkpoint = (
+            f"the checkpoint of step {self.trainer.steps_done} in {self.folder}"
+        )
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -1,90 +1,84 @@
-"""The loop: predict, compare, step; and keep what is needed to go on after a stop."""
+"""The training loop: one optimiser step, the loop over steps, and the state needed to resume it."""
 
 import copy
 import math
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_, get_total_norm
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from tfmr import registry
 from tfmr.data.batches import Batch, Batches
 from tfmr.dtype import uses_bf16
 from tfmr.errors import TfmrError, require
 from tfmr.train.checkpoint import load_weights, named_weights
 from tfmr.train.config import TrainConfig
-from tfmr.train.distributed import World, apart, divided, joint_norm, local, spread, whole
-from tfmr.train.interrupt import deferred
-from tfmr.train.objective import Objective, compile_blocks
+from tfmr.train.distributed import (
+    World,
+    distribute_like,
+    full_tensor,
+    no_sync,
+    transformer_blocks,
+    wrap_distributed,
+)
+from tfmr.train.interrupt import defer_interrupts
+from tfmr.train.loss import LossModule
 from tfmr.train.schedule import learning_rate
 from tfmr.translator import Translator
 
+COMPILE_BACKEND = "inductor"
+"""The backend of :func:`torch.compile`."""
+
 
 @dataclass(frozen=True)
-class Step:
-    """What one training step was like: a row of the curve."""
+class StepRecord:
+    """The measurements of one training step: a row of ``curve.csv``."""
 
     step: int
-    """Counted from 1."""
+    """Number of the step, from 1."""
     loss: float
-    """Smoothed cross-entropy in nats per token, before the step."""
-    gradient_norm: float
+    """Label-smoothed cross-entropy in nats per token, before the step."""
+    grad_norm: float
     """Euclidean norm of all gradients, before clipping."""
     weight_norm: float
     """Euclidean norm of all parameters, after the step."""
-    rate: float
-    """The learning rate of the step."""
+    learning_rate: float
+    """Learning rate of the step."""
     tokens: int
-    """Target tokens that the loss saw."""
+    """Target tokens in the step, padding excluded."""
     seconds: float
-    """Training time so far, scoring left out."""
-
-
-def total_norm(tensors: list[Tensor]) -> Float[Tensor, ""]:
-    """The Euclidean norm of all numbers in all tensors.
-
-    >>> total_norm([torch.tensor([3.0]), torch.tensor([[0.0, 4.0]])])
-    tensor(5.)
-    """
-    norms = torch._foreach_norm([local(tensor) for tensor in tensors])
-    return joint_norm(torch.linalg.vector_norm(torch.stack(norms)), tensors[0])
-
-
-def clip_gradients(model: nn.Module, largest: float) -> Float[Tensor, ""]:
-    """Scale all gradients by one factor so that their joint norm is at most ``largest``.
-
-    The direction stays. Returns the norm before. Pascanu et al. (2013), section 3.2, algorithm 1.
-    """
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    norm = total_norm(gradients)
-    scale = (largest / (norm + 1e-6)).clamp(max=1.0)
-    torch._foreach_mul_([local(gradient) for gradient in gradients], scale)
-    return norm
+    """Training time so far, evaluation excluded."""
 
 
 class Trainer:
-    """Trains a model on batches, one step at a time, and remembers where it is.
+    """Trains a model, one optimiser step at a time.
 
-    Dropout's random numbers at a step follow from the seed, the step and the batch alone. So they
-    need not be kept to go on, scoring between two steps does not change them, and a step is the
-    same whether one process learns from its batches in turn or several at once.
+    A step (:meth:`step`) sets the learning rate, accumulates the gradients of its batches, clips
+    them, takes one Adam step and updates the exponential moving average (EMA) of the weights.
+    :meth:`run` repeats it over the batches of epoch after epoch. A trainer that loads the
+    :meth:`state_dict` of another continues bit for bit as that one would have.
+
+    The random numbers of dropout are derived from the seed, the step and the position of the batch
+    in the step, so they are not part of the state. Evaluation between two steps does not change
+    them, and one process that accumulates several batches draws the same numbers as several
+    processes with one batch each.
 
     Args:
-        model: is trained in place.
-        batches: what it learns from.
-        config: how.
-        world: the processes that train it together. Each calls the same methods in the same order.
+        model: the model to train, in place.
+        batches: the training batches.
+        config: the hyperparameters.
+        world: the processes that train together. All call the same methods in the same order.
 
     Raises:
-        TfmrError: if the model's device cannot compute in the precision that ``config`` asks for,
-            or the model cannot be compiled and should.
+        TfmrError: if the model's device does not support ``config.precision``, or if
+            ``config.compile`` is set and the model has no Transformer blocks.
     """
 
     def __init__(
@@ -101,96 +95,156 @@ class Trainer:
         self.device = next(model.parameters()).device
         if config.compile:
             compile_blocks(model)
-        loss = Objective(model, config.label_smoothing, uses_bf16(config.precision, self.device))
-        self.objective = spread(loss, self.world, shard=config.fsdp)
+        loss = LossModule(model, config.label_smoothing, uses_bf16(config.precision, self.device))
+        self.loss_module = wrap_distributed(loss, self.world, fsdp=config.fsdp)
         self.optimizer = torch.optim.Adam(
             model.parameters(), lr=config.peak_lr, betas=config.betas, eps=config.eps, fused=True
         )
         self.weights = named_weights(model)
-        averaged = self.weights if config.ema_decay else {}
-        self.mean = {name: weight.clone() for name, weight in averaged.items()}
+        self.ema = {n: w.clone() for n, w in self.weights.items()} if config.ema_decay else {}
+        """The exponential moving average of the weights; empty if ``ema_decay`` is 0."""
         self.steps_done = 0
         self.seconds = 0.0
         self.epoch = 0
         self.batches_done = 0
-        """Batches of the current epoch already learnt from, by all processes."""
+        """Batches of the current epoch that all processes together have trained on."""
         self.between_steps = True
-        """Whether the weights and the counts above are those of the same step."""
+        """Whether the weights and the counters above belong to the same step."""
 
-    def step(self, *batches: Batch) -> Step:
-        """Learn from these batches: forward, loss, backward, clip, Adam, average.
+    def step(self, *batches: Batch) -> StepRecord:
+        """Take one optimiser step on the mean loss of all target tokens in ``batches``.
+
+        With several processes, the loss is the mean over the tokens of all their batches.
 
         Raises:
-            TfmrError: if the loss or the gradient is not a finite number; the weights stay as they
-                were.
+            TfmrError: if the loss or the gradient norm is not finite; the weights are unchanged.
         """
-        began = time.perf_counter()
+        start = time.perf_counter()
         self.model.train()
-        rate = learning_rate(self.steps_done + 1, self.config.peak_lr, self.config.warmup)
+        lr = learning_rate(self.steps_done + 1, self.config.peak_lr, self.config.warmup)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = lr
+
         self.optimizer.zero_grad()
-        nats, tokens = self._differentiate(batches)
-        norm = float(clip_gradients(self.model, self.config.max_grad_norm))
-        if not math.isfinite(norm) or not math.isfinite(nats):
+        n_tokens = int(self.world.all_reduce(sum(batch.n_tokens for batch in batches)))
+        losses = []
+        for index, batch in enumerate(batches):
+            is_last = index == len(batches) - 1
+            with self._seeded(index), nullcontext() if is_last else no_sync(self.loss_module):
+                # Weight each batch by its tokens, so that every token counts equally.
+                batch_loss = self.loss_module(batch.to(self.device)) * (batch.n_tokens / n_tokens)
+                # DDP and FSDP average gradients over the processes; the weighted losses need a sum.
+                (batch_loss * self.world.size).backward()
+            losses.append(batch_loss.detach())
+        loss = self.world.all_reduce(float(sum(losses)))
+
+        norm = clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
+        grad_norm = float(full_tensor(norm))
+        if not math.isfinite(grad_norm) or not math.isfinite(loss):
             raise TfmrError(
-                f"training diverged at step {self.steps_done + 1}: loss {nats}, gradient norm "
-                f"{norm}; lower peak_lr ({self.config.peak_lr}) or lengthen the "
-                f"warm-up ({self.config.warmup})"
+                f"training diverged at step {self.steps_done + 1}: loss {loss}, gradient norm "
+                f"{grad_norm}; lower peak_lr ({self.config.peak_lr}) or lengthen the warm-up "
+                f"({self.config.warmup} steps)"
             )
+
         self.between_steps = False
         self.optimizer.step()
         self.steps_done += 1
-        self._update_mean()
-        elapsed = time.perf_counter() - began
-        self.seconds = self.world.sum(self.seconds + elapsed if self.world.first else 0)
-        return Step(
+        self._update_ema()
+
+        seconds = self.seconds + time.perf_counter() - start
+        # The clock of the main process counts, so that all processes stop at the same step.
+        self.seconds = self.world.all_reduce(seconds if self.world.is_main else 0)
+        weight_norm = full_tensor(get_total_norm(list(self.weights.values())))
+        return StepRecord(
             step=self.steps_done,
-            loss=nats,
-            gradient_norm=norm,
-            weight_norm=float(total_norm(list(self.weights.values()))),
-            rate=rate,
-            tokens=tokens,
+            loss=loss,
+            grad_norm=grad_norm,
+            weight_norm=float(weight_norm),
+            learning_rate=lr,
+            tokens=n_tokens,
             seconds=self.seconds,
         )
 
-    def _differentiate(self, batches: tuple[Batch, ...]) -> tuple[float, int]:
-        """Leave the gradient of the mean loss over all target tokens that all processes see.
+    @contextmanager
+    def _seeded(self, index: int) -> Iterator[None]:
+        """Seed PyTorch's default generators for batch ``index`` of this step, then restore them.
 
-        Each batch's mean loss counts by its share of the tokens. Weighted equally instead, the
-        tokens of a short batch would count for more than those of a long one.
+        Dropout takes no generator argument, so it can only be seeded through the default ones.
+        """
+        position = index * self.world.size + self.world.rank
+        rng = random.Random(f"{self.config.seed}/{self.steps_done}/{position}")
+        seed = rng.getrandbits(63)
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            torch.default_generator.manual_seed(seed)
+            if self.device.type == "cuda":  # seeds only this GPU, unlike torch.manual_seed
+                with torch.cuda.device(self.device):
+                    torch.cuda.manual_seed(seed)
+            yield
+
+    def _update_ema(self) -> None:
+        """Move the EMA towards the weights, with a smaller decay in the first steps.
+
+        The EMA starts from random weights; the warm-up of the decay makes it forget them quickly.
+        """
+        if self.ema:
+            decay = min(self.config.ema_decay, self.steps_done / (self.steps_done + 10))
+            update = get_ema_multi_avg_fn(decay)
+            update(list(self.ema.values()), list(self.weights.values()), None)
+
+    def run(
+        self,
+        *,
+        steps: int | None = None,
+        seconds: float | None = None,
+        on_step: Callable[[StepRecord], object] | None = None,
+    ) -> list[StepRecord]:
+        """Train up to ``steps`` steps or ``seconds`` seconds in total, earlier calls included.
+
+        Ctrl-C takes effect at the end of the current step, in all processes at the same step; see
+        :func:`~tfmr.train.interrupt.defer_interrupts`.
+
+        Args:
+            steps: total number of steps; ``None`` for no limit.
+            seconds: total training time; ``None`` for no limit.
+            on_step: called after each step, for example to log it.
 
         Returns:
-            The loss, and the number of tokens.
+            The records of the steps of this call.
+
+        Raises:
+            TfmrError: if neither limit is given, or training diverges.
+            KeyboardInterrupt: after Ctrl-C.
         """
-        total = self.world.sum(sum(batch.n_tokens for batch in batches))
-        parts: list[Tensor] = []
-        for turn, batch in enumerate(batches):
-            position = turn * self.world.size + self.world.rank
-            chance = random.Random(f"{self.config.seed}/{self.steps_done}/{position}")
-            torch.manual_seed(chance.getrandbits(63))
-            last = turn == len(batches) - 1
-            with nullcontext() if last else apart(self.objective):
-                loss = self.objective(batch.to(self.device)) * (batch.n_tokens / total)
-                # Gradients will be averaged over the processes, and are wanted summed.
-                (loss * self.world.size).backward()
-            parts.append(loss.detach())
-        return self.world.sum(float(torch.stack(parts).sum())), int(total)
+        require(
+            steps is not None or seconds is not None,
+            "expected a limit for the training: pass steps, seconds, or both",
+        )
+        max_steps = math.inf if steps is None else steps
+        max_seconds = math.inf if seconds is None else seconds
+        records: list[StepRecord] = []
+        upcoming = self.upcoming_batches()
+        with defer_interrupts() as interrupted:
+            while self.steps_done < max_steps and self.seconds < max_seconds:
+                start = time.perf_counter()
+                batches, epoch, batches_done = next(upcoming)
+                self.seconds += time.perf_counter() - start
+                records.append(self.step(*batches))
+                self.epoch, self.batches_done = epoch, batches_done
+                self.between_steps = True
+                if on_step is not None:
+                    on_step(records[-1])
+                if self.world.all_reduce(interrupted()):
+                    raise KeyboardInterrupt
+        return records
 
-    @torch.no_grad()
-    def _update_mean(self) -> None:
-        """Move the average towards the weights; at first by more, for it began as noise."""
-        decay = min(self.config.ema_decay, self.steps_done / (self.steps_done + 10))
-        if self.mean:
-            torch._foreach_lerp_(list(self.mean.values()), list(self.weights.values()), 1 - decay)
+    def upcoming_batches(self) -> Iterator[tuple[list[Batch], int, int]]:
+        """Yield, for each following step, this process's batches and the position after the step.
 
-    def upcoming(self) -> Iterator[tuple[list[Batch], int, int]]:
-        """What each step to come learns from, epoch after epoch, without end.
-
-        Every item has the batches of this process, then ``epoch`` and ``batches_done`` as they are
-        after the step. Of the batches of a step, one process takes every ``world.size``-th.
+        The position is ``epoch`` and ``batches_done``, counted over all processes. The batches of
+        all epochs form one sequence, of which each process takes every ``world.size``-th.
         """
-        own = self._own()
+        own = self._own_batches()
         epoch, done = self.epoch, self.batches_done
         while True:
             batches = list(islice(own, self.config.grad_accum_steps))
@@ -200,130 +254,114 @@ class Trainer:
                 epoch += 1
             yield batches, epoch, done
 
-    def _own(self) -> Iterator[Batch]:
-        """The batches for this process to learn from, epoch after epoch, from where the run is."""
-        epoch, start, before = self.epoch, self.batches_done, 0
+    def _own_batches(self) -> Iterator[Batch]:
+        """Yield the batches of this process, epoch after epoch, from the current position."""
+        epoch, first = self.epoch, self.batches_done + self.world.rank
         while True:
-            first = start + (self.world.rank - before) % self.world.size
             yield from self.batches.epoch(epoch, first, self.world.size)
-            before += self.batches.count() - start
-            epoch, start = epoch + 1, 0
+            # The number, in the next epoch, of this process's first batch.
+            first = (first - self.batches.count()) % self.world.size
+            epoch += 1
 
-    def run(
-        self,
-        *,
-        steps: int | None = None,
-        seconds: float | None = None,
-        on_step: Callable[[Step], object] | None = None,
-    ) -> list[Step]:
-        """Train until ``steps`` steps or ``seconds`` seconds are done, counted from the very first.
+    def averaged_model(self) -> Translator:
+        """A copy of the model with the EMA of the weights, in evaluation mode.
 
-        Args:
-            steps: total number of steps; ``None`` for no limit.
-            seconds: total training time; ``None`` for no limit.
-            on_step: called after each step (a progress bar, a log).
-
-        Ctrl-C takes effect between two steps, of all processes alike; if that takes long, at once.
-
-        Returns:
-            The steps of this call.
-
-        Raises:
-            TfmrError: if neither limit is given, or training diverges.
-            KeyboardInterrupt: if that was asked for.
+        Without EMA it has the weights themselves. Sharded weights are gathered, so all processes
+        must call this.
         """
-        require(
-            steps is not None or seconds is not None,
-            "say when to stop: give steps, seconds, or both",
-        )
-        most = math.inf if steps is None else steps
-        longest = math.inf if seconds is None else seconds
-        curve: list[Step] = []
-        coming = self.upcoming()
-        with deferred() as asked:
-            while self.steps_done < most and self.seconds < longest:
-                began = time.perf_counter()
-                batches, epoch, batches_done = next(coming)
-                self.seconds += time.perf_counter() - began
-                curve.append(self.step(*batches))
-                self.epoch, self.batches_done = epoch, batches_done
-                self.between_steps = True
-                if on_step is not None:
-                    on_step(curve[-1])
-                if self.world.sum(asked()):
-                    raise KeyboardInterrupt
-        return curve
-
-    def averaged(self) -> Translator:
-        """A copy of the model with the averaged weights, in evaluation mode.
-
-        Sharded weights are put together: then all processes must call this.
-        """
-        if not self._sharded:
-            model = copy.deepcopy(self.model)
-        else:
+        if self._is_sharded:  # sharded modules cannot be copied
+            with torch.random.fork_rng([]):
+                model = type(self.model)(self.model.config)
             weight = next(iter(self.weights.values()))
-            model = registry.build(self.model.config).to(weight.device, weight.dtype)
-        kept = self.mean or self.weights
-        load_weights(model, {name: whole(weight) for name, weight in kept.items()})
+            model.to(weight.device, weight.dtype)
+        else:
+            model = copy.deepcopy(self.model)
+        weights = self.ema or self.weights
+        load_weights(model, {name: full_tensor(weight) for name, weight in weights.items()})
         return model.eval()
 
     @property
-    def _sharded(self) -> bool:
+    def _is_sharded(self) -> bool:
         return self.config.fsdp and self.world.size > 1
 
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """All that the next step depends on, copied: tensors, and facts as JSON.
+    def state_dict(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Copies of everything that the next step depends on.
 
-        The same for one process as for several, so that any number of them can go on from it.
-        Sharded weights are put together for the first process: then all must call this, and the
+        The state has the same form for any number of processes, so that any number can load it.
+        Sharded tensors are gathered for the main process: all processes must call this, and the
         others get no tensors.
+
+        Returns:
+            tensors: weights, EMA and Adam's moments, by name.
+            progress: step, epoch, batches done and seconds, as JSON values.
         """
         tensors: dict[str, Tensor] = {}
 
         def put(name: str, tensor: Tensor) -> None:
-            full = whole(tensor)
-            if self.world.first or not self._sharded:
+            full = full_tensor(tensor)
+            if self.world.is_main or not self._is_sharded:
                 tensors[name] = full.clone()
 
         for name, parameter in self.model.named_parameters():
             put(f"weight.{name}", self.weights[name])
-            if self.mean:
-                put(f"mean.{name}", self.mean[name])
+            if self.ema:
+                put(f"ema.{name}", self.ema[name])
             for key, value in self.optimizer.state[parameter].items():
                 put(f"adam.{key}.{name}", value)
-        facts = {
+        progress = {
             "step": self.steps_done,
             "epoch": self.epoch,
             "batches_done": self.batches_done,
             "seconds": self.seconds,
         }
-        return tensors, facts
+        return tensors, progress
 
     @torch.no_grad()
-    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """Go on from a :meth:`state`, as if there had been no stop.
+    def load_state_dict(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
+        """Continue from what :meth:`state_dict` returned, as if the run had never stopped.
 
         Raises:
-            TfmrError: if something that the next step depends on is missing.
+            TfmrError: if a tensor or a value is missing.
         """
         try:
-            weights = {n: divided(tensors[f"weight.{n}"], w) for n, w in self.weights.items()}
+            weights = {
+                name: distribute_like(tensors[f"weight.{name}"], weight)
+                for name, weight in self.weights.items()
+            }
             load_weights(self.model, weights)
-            for name, mean in self.mean.items():
-                mean.copy_(divided(tensors[f"mean.{name}"], mean))
+            for name, ema in self.ema.items():
+                ema.copy_(distribute_like(tensors[f"ema.{name}"], ema))
             for name, parameter in self.model.named_parameters():
                 self.optimizer.state[parameter] = {
                     "step": tensors[f"adam.step.{name}"].to(self.device, copy=True),
-                    "exp_avg": divided(tensors[f"adam.exp_avg.{name}"], parameter),
-                    "exp_avg_sq": divided(tensors[f"adam.exp_avg_sq.{name}"], parameter),
+                    "exp_avg": distribute_like(tensors[f"adam.exp_avg.{name}"], parameter),
+                    "exp_avg_sq": distribute_like(tensors[f"adam.exp_avg_sq.{name}"], parameter),
                 }
-            self.steps_done = facts["step"]
-            self.epoch = facts["epoch"]
-            self.batches_done = facts["batches_done"]
-            self.seconds = facts["seconds"]
+            self.steps_done = progress["step"]
+            self.epoch = progress["epoch"]
+            self.batches_done = progress["batches_done"]
+            self.seconds = progress["seconds"]
         except KeyError as error:
             raise TfmrError(
-                f"the checkpoint lacks {error}, which a run needs to go on: it was made to "
-                "translate with, not to resume from; train anew"
+                f"the checkpoint has no {error}, which resuming needs: was it stripped for "
+                "inference? Train again from the start"
             ) from error
+
+
+def compile_blocks(model: Translator) -> None:
+    """Compile each encoder and decoder block of ``model`` with :func:`torch.compile`.
+
+    All encoder blocks share one kernel, and all decoder blocks another. The rest of the model gains
+    nothing from compilation. A copy of the model is not compiled.
+
+    Raises:
+        TfmrError: if the model has no such blocks.
+    """
+    blocks = transformer_blocks(model)
+    require(
+        bool(blocks),
+        f"compile needs a model with Transformer blocks, and {type(model).__name__} has none: "
+        "train it with compile = false",
+    )
+    for block in blocks:
+        block.compile(backend=COMPILE_BACKEND, dynamic=True)

@@ -1,0 +1,151 @@
+"""The metrics against sacreBLEU and the loss; the evaluation of a model on both sets."""
+
+import math
+
+import pytest
+import sacrebleu
+import torch
+
+from tfmr.data.batches import Batches, collate
+from tfmr.data.corpus import Corpus
+from tfmr.data.tokenizer import Tokenizer
+from tfmr.errors import TfmrError
+from tfmr.model import Transformer, TransformerConfig
+from tfmr.train import evaluation
+from tfmr.train.config import Recipe
+from tfmr.train.evaluation import (
+    Evaluator,
+    ValidationResult,
+    best_validation,
+    bleu,
+    exact_match,
+    mean_loss,
+    sentence_chrf,
+)
+from tfmr.train.loss import cross_entropy
+
+HYPOTHESES = ["A man is sleeping on the bench.", "Two dogs run through the snow .", "A red car."]
+REFERENCES = ["A man sleeps on a green bench.", "Two dogs run through the snow.", "A red car."]
+
+
+def test_bleu_is_sacrebleus_corpus_bleu() -> None:
+    result = bleu(HYPOTHESES, REFERENCES)
+    assert result.score == round(sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score, 2)
+    assert 0 < result.score < 100
+    pairs = zip(HYPOTHESES, REFERENCES, strict=True)
+    mean = sum(bleu([hypothesis], [reference]).score for hypothesis, reference in pairs) / 3
+    assert abs(result.score - mean) > 1, "corpus BLEU is not the mean of sentence BLEU"
+    assert bleu(REFERENCES, REFERENCES).score == 100
+    version = f"version:{sacrebleu.__version__}"
+    for part in ("nrefs:1", "case:mixed", "tok:13a", "smooth:exp", version):
+        assert part in result.signature
+
+
+def test_chrf_is_graded() -> None:
+    assert sentence_chrf("a red car", "a red car") == pytest.approx(100)
+    assert sentence_chrf("xyz", "a red car") == 0
+    assert sentence_chrf("a red car", "a red cat") > sentence_chrf("a red", "a red cat")
+
+
+def test_exact_match_compares_characters() -> None:
+    assert exact_match(HYPOTHESES, REFERENCES) == pytest.approx(1 / 3)
+    assert exact_match(["a b"], ["A b"]) == 0
+
+
+@pytest.mark.parametrize("metric", [bleu, exact_match])
+@pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], ["a", "b"])])
+def test_lists_of_different_lengths(metric, hypotheses: list[str], references: list[str]) -> None:
+    message = f"got {len(hypotheses)} hypotheses and {len(references)} references"
+    with pytest.raises(TfmrError, match=message):
+        metric(hypotheses, references)
+
+
+def test_mean_loss_weights_tokens_equally_without_dropout_or_smoothing() -> None:
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        **{"source_vocab": 20, "target_vocab": 20, "d_model": 16, "n_heads": 2, "d_ff": 16},
+        **{"n_encoder": 1, "n_decoder": 1, "dropout": 0.5, "max_length": 9},
+    )
+    model = Transformer(config).train()
+    pairs = [([4 + n] * (1 + n % 4), [5 + n] * (1 + n % 5)) for n in range(9)]
+    loss = mean_loss(model, Batches(pairs, 12, 0, 9))
+    assert model.training
+    model.eval()
+    batch = collate(pairs)
+    expected = cross_entropy(model(batch.source, batch.target_in), batch.target_out)
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    assert 0.5 < loss / math.log(20) < 2
+
+
+def test_best_validation_is_by_bleu_then_by_loss() -> None:
+    by_loss = [ValidationResult(n, 1.0, loss, None) for n, loss in enumerate([3.0, 2.0, 2.0])]
+    assert best_validation([]) is None
+    assert best_validation(by_loss) == 1, "the first of equal ones"
+    by_bleu = [ValidationResult(1, 1.0, 3.0, 20.0), ValidationResult(2, 2.0, 2.0, 19.0)]
+    assert best_validation(by_bleu) == 0, "BLEU decides before the loss"
+    assert best_validation([*by_bleu, ValidationResult(3, 3.0, 2.9, 20.0)]) == 2
+
+
+RECIPE = Recipe.from_dict(
+    {
+        "vocabulary": {"kind": "words"},
+        "model": {
+            **{"d_model": 16, "n_heads": 2, "d_ff": 16, "n_encoder": 1, "n_decoder": 1},
+            "max_length": 5,
+        },
+        "batches": {"tokens_per_batch": 50},
+        "evaluation": {"beam": 2},
+    }
+)
+TOKENIZER = Tokenizer.words(["a b c", "x y z"])
+
+
+def make_corpus(source: str = "a b", target: str = "x y z") -> Corpus:
+    """A corpus whose test set has the given pair."""
+    return Corpus(
+        **{"name": "toy", "source": "de", "target": "en", "licence": ""},
+        train=[("a", "x")],
+        valid=[("a b c", "x y z x"), ("c", "z")],
+        test=[(source, target)],
+    )
+
+
+def test_evaluator_translates_each_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    translated = []
+
+    def translate(model, tokenizer, sources, *, beam: int, on_finished) -> list[str]:
+        translated.append((list(sources), beam))
+        if len(sources) == 2:
+            return ["x y z x", "z" if beam == 1 else "x"]
+        return ["x y z"]
+
+    monkeypatch.setattr(evaluation, "translate", translate)
+    torch.manual_seed(0)
+    model = Transformer(RECIPE.model_config(TOKENIZER.vocab_size)).eval()
+    evaluator = Evaluator(make_corpus(), TOKENIZER, RECIPE)
+    result = evaluator.validate(model, 7, 1.5)
+    valid = (["a b c", "c"], 1)
+    assert translated == [valid], "training must not depend on the test set"
+    assert (result.step, result.seconds) == (7, 1.5)
+    row, samples = evaluator.evaluate(model)
+    assert translated == [valid, valid, (valid[0], 2), (["a b"], 1), (["a b"], 2)]
+    assert row["valid_loss"] == round(result.loss, 4)
+    assert row["valid_bleu"] == result.bleu == 100
+    assert 0 < row["valid_bleu_beam2"] < 100
+    assert row["valid_exact"] == row["test_exact"] == 1
+    assert row["signature"].startswith("nrefs:1")
+    assert samples.splitlines()[1:] == ["a b\tx y z\tx y z\t100.0"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ("a b d", "x", "the test set has a word that is not in the vocabulary"),
+        ("a b c a b c", "x", r"at most 5 tokens, .* test set has 6"),
+        ("a", "x y z x y", r"at most 5 tokens, .* test set has 6"),
+    ],
+)
+def test_sentences_that_cannot_be_evaluated(source: str, target: str, message: str) -> None:
+    with pytest.raises(TfmrError, match=message):
+        Evaluator(make_corpus(source, target), TOKENIZER, RECIPE)
+    Evaluator(make_corpus("a b c a b", "x y z x"), TOKENIZER, RECIPE)

@@ -1,0 +1,218 @@
+"""BLEU, chrF, exact match and loss; evaluation of a model on the validation and test sets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sacrebleu
+import torch
+from tqdm import tqdm
+
+from tfmr.data.batches import Batches
+from tfmr.data.corpus import Corpus, SentencePair
+from tfmr.data.tokenizer import Tokenizer
+from tfmr.decode import translate
+from tfmr.errors import TfmrError, require
+from tfmr.fast import prepare
+from tfmr.special_tokens import UNK
+from tfmr.train.config import Recipe
+from tfmr.train.loss import linear_cross_entropy
+from tfmr.translator import Translator
+
+
+@dataclass(frozen=True)
+class Bleu:
+    """A corpus BLEU score with the settings that make it comparable."""
+
+    score: float
+    """From 0 to 100."""
+    signature: str
+    """sacreBLEU's signature: tokenisation, case, smoothing, version."""
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Bleu:
+    """Corpus BLEU, computed by sacreBLEU with its defaults (13a tokenisation, cased).
+
+    Papineni et al. (2002); Post (2018) on why a score is reported with its signature.
+
+    Raises:
+        TfmrError: if there are no sentences or the numbers of sentences differ.
+    """
+    _check_lengths("BLEU", hypotheses, references)
+    # force=True only suppresses the warning that the hypotheses look tokenised: in the pocket
+    # grammar the full stop is a separate token.
+    metric = sacrebleu.BLEU(force=True)
+    result = metric.corpus_score(list(hypotheses), [list(references)])
+    return Bleu(round(result.score, 2), str(metric.get_signature()))
+
+
+def sentence_chrf(hypothesis: str, reference: str) -> float:
+    """The chrF of one sentence, from 0 to 100: the F-score of its character n-grams.
+
+    Popović (2015), computed by sacreBLEU. BLEU is defined for a corpus; for most single sentences
+    it is zero.
+    """
+    return float(sacrebleu.sentence_chrf(hypothesis, [reference]).score)
+
+
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """The fraction of hypotheses that are identical to their reference.
+
+    Raises:
+        TfmrError: if there are no sentences or the numbers of sentences differ.
+    """
+    _check_lengths("exact match", hypotheses, references)
+    same = sum(hyp == ref for hyp, ref in zip(hypotheses, references, strict=True))
+    return same / len(references)
+
+
+def _check_lengths(metric: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    require(
+        len(hypotheses) == len(references) > 0,
+        f"{metric} needs one reference per hypothesis, and at least one: got {len(hypotheses)} "
+        f"hypotheses and {len(references)} references",
+    )
+
+
+@torch.inference_mode()
+def mean_loss(model: Translator, batches: Batches) -> float:
+    """Cross-entropy in nats per target token, without label smoothing or dropout.
+
+    Its exponential is the perplexity.
+    """
+    was_training = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    total, tokens = 0.0, 0
+    for batch in batches.epoch(0):
+        batch = batch.to(device)
+        hidden = model.hidden(batch.source, batch.target_in)
+        loss = linear_cross_entropy(hidden, model.output.weight, batch.target_out)
+        total += float(loss) * batch.n_tokens
+        tokens += batch.n_tokens
+    model.train(was_training)
+    return total / tokens
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """A model's results on the validation set during training."""
+
+    step: int
+    """Number of training steps so far."""
+    seconds: float
+    """Training time so far."""
+    loss: float
+    """Cross-entropy in nats per token, without label smoothing."""
+    bleu: float | None
+    """BLEU of greedy translations; ``None`` if models are compared by their loss."""
+
+    def better_than(self, other: "ValidationResult") -> bool:
+        """Whether BLEU is higher, or the loss lower if BLEU is equal or not measured."""
+        if self.bleu is not None and other.bleu is not None and self.bleu != other.bleu:
+            return self.bleu > other.bleu
+        return self.loss < other.loss
+
+
+def best_validation(results: Sequence[ValidationResult]) -> int | None:
+    """The index of the best result, the first of equal ones; ``None`` if there are no results."""
+    best: int | None = None
+    for index, result in enumerate(results):
+        if best is None or result.better_than(results[best]):
+            best = index
+    return best
+
+
+class Evaluator:
+    """Evaluates models on the validation and test sets of a corpus.
+
+    Args:
+        corpus: its validation and test sets are used.
+        tokenizer: the tokenizer of the models.
+        recipe: the metric, the beam size, the batch size, and the models' maximal length.
+        quiet: show no progress bar.
+
+    Raises:
+        TfmrError: if a sentence is longer than the models' maximal length, or a source sentence
+            contains a token that is not in the vocabulary; checked before any training.
+    """
+
+    def __init__(
+        self, corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe, *, quiet: bool = True
+    ) -> None:
+        self.splits = {"valid": corpus.valid, "test": corpus.test}
+        self.tokenizer = tokenizer
+        self.recipe = recipe
+        self.quiet = quiet
+        max_length = recipe.model.max_length
+        for split, pairs in self.splits.items():
+            sources = [source for source, _ in pairs]
+            for source, ids in zip(sources, tokenizer.encode_batch(sources), strict=True):
+                if UNK in ids:
+                    raise TfmrError(
+                        f"a source sentence of the {split} set has a word that is not in the "
+                        f"vocabulary ({source[:40]!r}…): remove the sentence, or use a subword "
+                        'vocabulary, with kind = "bpe"'
+                    )
+                _check_length(len(ids), max_length, split, source)
+            targets = _references(pairs)
+            for target, ids in zip(targets, tokenizer.encode_batch(targets), strict=True):
+                _check_length(len(ids) + 1, max_length, split, target)  # with BOS or EOS
+        self.valid_batches = recipe.make_batches(corpus.valid, tokenizer)
+
+    def validate(self, model: Translator, step: int, seconds: float) -> ValidationResult:
+        """The results of ``model``, trained for ``step`` steps, on the validation set."""
+        score = None
+        if self.recipe.evaluation.metric == "bleu":
+            hypotheses = self._translate(model, "valid")
+            score = bleu(hypotheses, _references(self.splits["valid"])).score
+        return ValidationResult(step, seconds, mean_loss(model, self.valid_batches), score)
+
+    def evaluate(self, model: Translator) -> tuple[dict[str, Any], str]:
+        """Validation loss, and BLEU and exact match on both sets.
+
+        Returns:
+            row: the results by name; names without ``beam`` are those of greedy decoding.
+            samples: translations of the test set as TSV, see
+                :func:`tfmr.train.run_dir.samples_tsv`.
+        """
+        from tfmr.train.run_dir import samples_tsv  # which imports ValidationResult from here
+
+        row: dict[str, Any] = {"valid_loss": round(mean_loss(model, self.valid_batches), 4)}
+        beam = self.recipe.evaluation.beam
+        samples = ""
+        for split, pairs in self.splits.items():
+            references = _references(pairs)
+            hypotheses = self._translate(model, split)
+            result = bleu(hypotheses, references)
+            row[f"{split}_bleu"] = result.score
+            row[f"{split}_exact"] = round(exact_match(hypotheses, references), 4)
+            if beam > 1:
+                from_beam = self._translate(model, split, beam)
+                row[f"{split}_bleu_beam{beam}"] = bleu(from_beam, references).score
+            row["signature"] = result.signature
+            samples = samples_tsv([source for source, _ in pairs], references, hypotheses)
+        return row, samples
+
+    def _translate(self, model: Translator, split: str, beam: int = 1) -> list[str]:
+        """The translations of all source sentences of ``split``, with a progress bar."""
+        sources = [source for source, _ in self.splits[split]]
+        title = split if beam == 1 else f"{split}, beam {beam}"
+        with tqdm(
+            total=len(sources), unit="sentence", desc=title, disable=self.quiet, leave=False
+        ) as bar:
+            return translate(
+                prepare(model), self.tokenizer, sources, beam=beam, on_finished=bar.update
+            )
+
+
+def _references(pairs: Sequence[SentencePair]) -> list[str]:
+    return [target for _, target in pairs]
+
+
+def _check_length(length: int, max_length: int, split: str, sentence: str) -> None:
+    if length > max_length:
+        raise TfmrError(
+            f"expected at most {max_length} tokens, the model's max_length, and a sentence of the "
+            f"{split} set has {length}: shorten it or remove it ({sentence[:40]!r}…)"
+        )
