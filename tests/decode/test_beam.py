@@ -161,8 +161,8 @@ def test_finished_hypotheses_rank_above_truncated_ones() -> None:
 def test_a_beam_wider_than_the_search_space_returns_all_of_it() -> None:
     """One word besides ``EOS``, at most two tokens."""
     model = Table(TableConfig(target_vocab=4, max_length=2))
-    [found] = beam_search(model, torch.tensor([[4]]), 6, n_best=6)
-    assert_same(found, beam_search_naive(model, torch.tensor([[4]]), 6, n_best=6))
+    [found] = beam_search(model, torch.tensor([[4]]), 8, n_best=8)
+    assert_same(found, beam_search_naive(model, torch.tensor([[4]]), 8, n_best=8))
     assert sorted(h.ids for h in found if h.finished) == [[], [3]]
     assert [h.ids for h in found if not h.finished] == [[3, 3]]
 
