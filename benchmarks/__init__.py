@@ -7,6 +7,6 @@ renders these files into README.md.
 
 import os
 
-# As in ``python -m tfmr``: waiting OpenMP threads sleep soon instead of occupying a core. It must be
-# set before torch is imported, and applies to every system.
+# As in ``python -m tfmr``: waiting OpenMP threads sleep soon instead of occupying a core. This must
+# be set before torch is imported; it applies to every system.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")

@@ -1,8 +1,9 @@
 """One function call per system and round: a training step, or the translation of a batch."""
 
 import copy
+import functools
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Literal
 
@@ -102,12 +103,9 @@ def decoding(
     if not isinstance(model, Peer):
         prepared = prepare(model, dtype=DTYPES[precision])
         translate = _own_search(EosSuppressed(prepared), beam)
-
-        def with_settings(source: Sources) -> Sequence[Sequence[int]]:
-            with cpu_matmul_settings(prepared, len(source) * beam):
-                return translate(source)
-
-        return _checked(name, sources, steps, with_settings)
+        rows = len(sources[0][0]) * beam
+        settings = functools.partial(cpu_matmul_settings, prepared, rows)
+        return _checked(name, sources, steps, translate, settings)
     if model.searches and ("greedy" if beam == 1 else "beam") not in model.searches:
         return None
     cast = precision == "bf16" and model.bf16_weights
@@ -118,12 +116,9 @@ def decoding(
         if peer.searches
         else _own_search(EosSuppressed(peer), beam)
     )
-
-    def in_precision(source: Sources) -> Sequence[Sequence[int]]:
-        with torch.autocast(source.device.type, torch.bfloat16, enabled=autocast):
-            return translate(source)
-
-    return _checked(name, sources, steps, in_precision)
+    device = sources[0][0].device.type
+    settings = functools.partial(torch.autocast, device, torch.bfloat16, enabled=autocast)
+    return _checked(name, sources, steps, translate, settings)
 
 
 def _own_search(model: "EosSuppressed", beam: int) -> Translate:
@@ -134,12 +129,16 @@ def _own_search(model: "EosSuppressed", beam: int) -> Translate:
 
 
 def _checked(
-    name: str, sources: Sequence[Sequence[Sources]], steps: int, translate: Translate
+    name: str,
+    sources: Sequence[Sequence[Sources]],
+    steps: int,
+    translate: Translate,
+    settings: Callable[[], AbstractContextManager[object]],
 ) -> Work:
     """Translate ``sources[k]``; raise :class:`TfmrError` if the outputs have another length."""
 
     def work(k: int) -> None:
-        with torch.inference_mode():
+        with torch.inference_mode(), settings():
             for source in sources[k]:
                 ids = translate(source)
                 if len(ids) != len(source) or any(len(tokens) != steps for tokens in ids):
