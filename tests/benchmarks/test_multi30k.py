@@ -71,9 +71,7 @@ def test_the_first_seed_of_every_direction_comes_first() -> None:
     ]
 
 
-def test_each_evaluation_of_each_run_is_a_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_evaluation_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = measured(tmp_path, Shell(), monkeypatch)
     assert [(row["recipe"], row["direction"], row["seed"], row["minutes"]) for row in rows] == [
         *((TIMED, direction, 0, minutes) for direction in PLAN.seeds for minutes in PLAN.minutes),
@@ -130,9 +128,7 @@ def test_incomplete_recorded_rows_are_not_kept(
     assert TrainingRun(TIMED, "de-en", 7, (5.0, 10.0), tmp_path / "gone").recorded(rows) == []
 
 
-def test_a_failed_run_raises_with_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_run_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TfmrError, match=f"the run in .*{TIMED}-de-en-0 failed"):
         measured(tmp_path, Shell(fails=True), monkeypatch)
     assert not (tmp_path / "multi30k.json").exists()

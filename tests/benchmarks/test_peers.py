@@ -76,7 +76,7 @@ def test_another_size_raises() -> None:
 
 
 def test_an_unknown_peer_raises() -> None:
-    with pytest.raises(TfmrError, match="one of the peers torch, marian, .*, got 'fairseq'"):
+    with pytest.raises(TfmrError, match=r"one of the peers torch, marian, .*, got 'fairseq'"):
         build("fairseq", CONFIG, 0.1)
 
 

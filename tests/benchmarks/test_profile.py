@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from benchmarks.compare import OWN
 
 from benchmarks import profile, speed
-from benchmarks.profile import FRAMEWORK, KINDS, Profile, kind_of, shares
+from benchmarks.profile import FRAMEWORK, KINDS, OTHER, Profile, kind_of, shares
 from benchmarks.record import read
+from benchmarks.speed import OWN
 from benchmarks.tables import section
 from benchmarks.workload import SETTINGS, Setting, generated_pairs
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from benchmarks.compare import OWN, PEAK
 
 from benchmarks import timing
-from benchmarks.timing import Spread, ratio
+from benchmarks.speed import OWN, PEAK, Variant, results
+from benchmarks.timing import Spread, ratio, run_in_new_process, time_interleaved
 from tfmr.errors import TfmrError, require
 
 
