@@ -1,12 +1,12 @@
-"""How fast and how good tfmr is beside its peers: measured, recorded, and rendered, never retyped.
+"""Benchmarks: speed and quality, measured, recorded as JSON and rendered into README.md.
 
-Each module is a command, ``python -m benchmarks.speed --help`` for example. What one measures goes
-into a JSON file of this folder (:mod:`benchmarks.record`), and ``python -m benchmarks.tables``
-renders those files into README.md.
+Each module is a command, for example ``python -m benchmarks.speed --help``. A command writes its
+results to a JSON file in this folder (:mod:`benchmarks.record`); ``python -m benchmarks.tables``
+renders these files into README.md.
 """
 
 import os
 
-# As in ``python -m tfmr``, and read when torch is imported: threads that wait for one another go to
-# sleep soon instead of holding their core. It is the same for every system that is measured.
+# As in ``python -m tfmr``: waiting OpenMP threads sleep soon instead of occupying a core. This must
+# be set before torch is imported; it applies to every system.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.line``: the measured line, recurrent → attention → Transformer.
+"""``python -m benchmarks.line``: the book's architectures, from the RNN to the Transformer.
 
-Every system has the same bitext, vocabulary, batches, time and number of threads, and is scored by
-the same search and the same sacreBLEU. A run that is already in the folder of runs is not repeated,
-so the line can be interrupted, and lengthened by a seed or a system.
+All systems have the same training set, vocabulary, batches, training time and number of threads,
+and are evaluated with the same search and sacreBLEU. A finished run in the folder of runs is not
+repeated, so the benchmark can be interrupted and extended by seeds or systems.
 """
 
 import json
@@ -16,17 +16,18 @@ from typing import Any
 
 import torch
 import tyro
+from tfmr.fast import prepare
+from tfmr.train.evaluation import bleu
 from tqdm import tqdm
 
 from benchmarks import record
-from tfmr.commands.memory import keep_freed_memory
 from tfmr.data import corpora
 from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
-from tfmr.train.evaluation import bleu
-from tfmr.train.recipes import RECIPES
-from tfmr.train.run import Run, load_translator
+from tfmr.train.checkpoint import load_translator
+from tfmr.train.config import find_recipe
+from tfmr.train.run import Run
 
 SYSTEMS = {
     "RNN": "multi30k-rnn",
@@ -35,50 +36,50 @@ SYSTEMS = {
     "LSTM with attention": "multi30k-lstm-attention",
     "Transformer": "multi30k",
 }
-"""The recipes of the line, in the order of history."""
+"""The recipe of each system, in historical order."""
 LENGTHS = (1, 8, 10, 12, 15)
-"""Where the classes of sentences begin, in words of the source."""
+"""The lower bounds of the classes of source lengths, in words."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """Train every system with every seed for the same time, and record what it reaches.
+    """Train every system with every seed for the same time, and record its scores.
 
-    Both parts are scored at every time, and nothing is chosen by the test part. Measure on a
-    machine that does nothing else.
+    Validation and test set are evaluated after each training time; no setting is chosen on the test
+    set. Run this on an otherwise idle machine.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2)
-    """Of weights, batches and dropout."""
+    """Seeds of weights, batches and dropout."""
     minutes: tuple[float, ...] = (2.5, 5.0)
-    """Training time at which every system is scored."""
+    """Training times at which every system is evaluated."""
     systems: tuple[str, ...] = tuple(SYSTEMS)
-    """Which of the systems."""
+    """Systems to train."""
     direction: str = "de-en"
     """Source and target language."""
     threads: int = 1
-    """Of every run."""
+    """CPU threads of each run."""
     jobs: int = 1
-    """Runs at once; as many as the machine has cores, divided by ``threads``, at most."""
+    """Parallel runs; at most the number of cores divided by ``threads``."""
     runs: Path = Path("runs/line")
     """The folders of the runs."""
     out: Path = record.FOLDER / "line.json"
     """The record."""
 
     def __call__(self) -> None:
-        """Train what is missing, and record all."""
-        about = record.facts()
+        """Train the missing runs, and record all."""
+        metadata = record.collect_metadata()
         names = [(system, seed) for seed in self.seeds for system in self.systems]
-        # A process of its own for each: threads are set before the first product of matrices.
+        # One process per run: the number of threads is set before the first multiplication.
         context = multiprocessing.get_context("spawn")
         rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
         with (
             ProcessPoolExecutor(self.jobs, context, max_tasks_per_child=1) as pool,
             tqdm(total=len(names), unit=" runs") as bar,
         ):
-            waiting = {pool.submit(measure, self, *name): name for name in names}
-            for done in as_completed(waiting):
-                rows[waiting[done]] = done.result()
+            futures = {pool.submit(measure, self, *name): name for name in names}
+            for done in as_completed(futures):
+                rows[futures[done]] = done.result()
                 bar.update()
         settings = {
             "corpus": "multi30k",
@@ -92,44 +93,42 @@ class Line:
             "line",
             (row for name in names for row in rows[name]),
             settings=settings,
-            about=about,
+            metadata=metadata,
         )
-        print(f"wrote {self.out}; now: python -m benchmarks.tables")
+        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
 
 def measure(line: Line, system: str, seed: int) -> list[dict[str, Any]]:
-    """One run of the line: a row for each of its minutes, the last with BLEU by length."""
-    keep_freed_memory()
+    """One run: a row for each training time; the last row has BLEU by source length."""
     torch.set_num_threads(line.threads)
     torch.set_float32_matmul_precision("medium")
     corpus = corpora.load("multi30k", line.direction)
-    recipe = RECIPES[SYSTEMS[system]].having({"train.seed": seed})
+    recipe = find_recipe(SYSTEMS[system]).with_overrides({"train.seed": seed})
     folder = line.runs / f"{line.direction}-{SYSTEMS[system]}-{seed}"
-    begun = (folder / "recipe.toml").exists()
-    run = Run(folder, corpus, recipe, resume=begun)
+    run = Run(folder, corpus, recipe, resume=(folder / "recipe.toml").exists())
     scores = run.train(line.minutes, quiet=True)
     require(
         {row["minutes"] for row in scores} == set(line.minutes),
-        f"{folder} was scored after {[row['minutes'] for row in scores]} minutes, now asked for "
-        f"{list(line.minutes)}: ask for the same, or name another folder by --runs",
+        f"{folder} was evaluated after {[row['minutes'] for row in scores]} minutes, expected "
+        f"{list(line.minutes)}: use the same --minutes, or another folder for --runs",
     )
-    facts = json.loads((folder / "scores.json").read_text("utf-8"))
-    ran = {
+    metadata = json.loads((folder / "scores.json").read_text("utf-8"))
+    common = {
         "system": system,
         "seed": seed,
         "parameters": run.parameters,
-        "commit": facts["commit"],
-        "threads": facts["hardware"]["threads"],
+        "commit": metadata["commit"],
+        "threads": metadata["hardware"]["threads"],
     }
-    rows = [ran | row for row in scores]
+    rows = [common | row for row in scores]
     rows[-1] |= dict(by_length(folder, corpus))
     return rows
 
 
 def by_length(folder: Path, corpus: Corpus) -> Iterator[tuple[str, Any]]:
-    """BLEU of the test part, greedy, for each class of :data:`LENGTHS`."""
+    """BLEU of greedy decoding on the test set for each class of :data:`LENGTHS`."""
     model, tokenizer = load_translator(folder)
-    outputs = translate(model, tokenizer, [source for source, _ in corpus.test])
+    outputs = translate(prepare(model), tokenizer, [source for source, _ in corpus.test])
     classes: list[list[int]] = [[] for _ in LENGTHS]
     for index, (source, _) in enumerate(corpus.test):
         length = len(source.split())

@@ -1,10 +1,10 @@
-"""``python -m benchmarks.memory``: what a corpus of WMT size costs in memory, mapped and in lists.
+"""``python -m benchmarks.memory``: RAM used by a corpus of WMT size, memory-mapped or in lists.
 
-The corpus is generated: as many pairs as the WMT 2014 English-German training data has, of a
-vocabulary as large as the paper's (Vaswani et al., 2017, section 5.1), with random ids. Each row of
-the record is a process of its own that opens a corpus, plans an epoch and makes batches of it. What
-it has grown by is its private memory, the kernel's RssAnon: pages of a mapped file are not in it,
-for they are the kernel's to drop whenever another process needs the room.
+The corpus is generated: as many pairs as the WMT 2014 English-German training set, random ids, and
+the vocabulary size of the paper (Vaswani et al., 2017, section 5.1). Each row of the record comes
+from a process of its own, which opens a corpus, plans an epoch and makes batches. The growth of its
+private memory is measured, the kernel's RssAnon; it excludes pages of mapped files, which the
+kernel can drop when another process needs RAM.
 """
 
 import json
@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,27 +24,27 @@ import tyro
 
 from benchmarks import record
 from tfmr.data.batches import Batches, IdPair
-from tfmr.data.tokenfile import TokenFile, TokenWriter
+from tfmr.data.tokenfile import Chunk, TokenFile, write_ids
 from tfmr.errors import TfmrError, require
 
 PAIRS = 4_500_000
 """Sentence pairs of WMT 2014 English-German."""
 VOCABULARY = 37_000
-LONGEST = 256
+MAX_LENGTH = 256
 TOKENS_PER_BATCH = 4096
 CHUNK = 100_000
-"""Pairs that are generated at a time."""
+"""Pairs that are generated together."""
 STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Measure the memory that token files and lists take, and record it."""
+    """Measure the RAM used by token files and by lists, and record it."""
 
     pairs: int = PAIRS
-    """Sentence pairs of the generated corpora; a tenth of them for the lists."""
+    """Sentence pairs of the generated corpora; a tenth of it for the lists."""
     batches: int = 2000
-    """Read after the first one."""
+    """Batches to make after the first one."""
     out: Path = record.FOLDER / "memory.json"
     """The record."""
 
@@ -66,20 +67,23 @@ class Memory:
             "vocabulary": VOCABULARY,
             "tokens_per_batch": TOKENS_PER_BATCH,
             "batches": self.batches,
-            "unit": "MB of private memory (RssAnon), above that of the process before",
+            "unit": "MB of private memory (RssAnon), growth since the start of the process",
         }
         record.write(self.out, "memory", rows, settings=settings)
 
 
 def generate(path: Path, pairs: int, length: int) -> None:
-    """Write a token file of random ids, in sentences of about ``length``, a chunk at a time."""
-    chance = np.random.default_rng(0)
-    with TokenWriter(path, "generated", VOCABULARY) as writer:
+    """Write a token file of random ids, in sentences of about ``length`` ids."""
+    rng = np.random.default_rng(0)
+
+    def chunks() -> Iterator[Chunk]:
         for begin in range(0, pairs, CHUNK):
-            source = chance.gamma(4, length / 4, min(CHUNK, pairs - begin)).astype(np.int32)
-            target = source + chance.integers(-4, 5, len(source), dtype=np.int32)
-            lengths = np.clip(np.stack([source, target], axis=1), 1, LONGEST - 1)
-            writer.add(chance.integers(4, VOCABULARY, lengths.sum(), dtype=np.uint16), lengths)
+            source = rng.gamma(4, length / 4, min(CHUNK, pairs - begin)).astype(np.int32)
+            target = source + rng.integers(-4, 5, len(source), dtype=np.int32)
+            lengths = np.clip(np.stack([source, target], axis=1), 1, MAX_LENGTH - 1)
+            yield rng.integers(4, VOCABULARY, lengths.sum(), dtype=np.uint16), lengths
+
+    write_ids(path, chunks(), "generated", VOCABULARY)
 
 
 def measure(path: Path, reader: str, batches: int) -> dict[str, Any]:
@@ -102,35 +106,35 @@ def measure(path: Path, reader: str, batches: int) -> dict[str, Any]:
 
 
 def grow(path: Path, reader: str, batches: int) -> dict[str, Any]:
-    """Open a corpus, plan an epoch and make ``batches`` of it; how this process grew with each.
+    """Open a corpus, plan an epoch and make ``batches``; the growth of this process after each.
 
     Args:
         path: a token file.
-        reader: "token file", to use it as it is, or "list", to turn it into lists of numbers first.
-        batches: how many are made after the first one.
+        reader: "token file", to read it through its memory map, or "list", to convert it to lists.
+        batches: the number of batches after the first one.
     """
     peak = Peak()
     before = private_memory()
-    began = time.perf_counter()
+    start = time.perf_counter()
     file = TokenFile(path)
     pairs: TokenFile | list[IdPair] = file
     if reader == "list":
         pairs = [(np.array(s).tolist(), np.array(t).tolist()) for s, t in file]
-    opened = private_memory() - before, time.perf_counter() - began
-    planner = Batches(pairs, TOKENS_PER_BATCH, seed=0, max_length=LONGEST)
+    opened = private_memory() - before, time.perf_counter() - start
+    planner = Batches(pairs, TOKENS_PER_BATCH, seed=0, max_length=MAX_LENGTH)
     epoch = planner.epoch(0)
     next(epoch)
-    planned = private_memory() - before, time.perf_counter() - began - opened[1]
+    planned = private_memory() - before, time.perf_counter() - start - opened[1]
     read = sum(1 for _ in islice(epoch, batches))
     require(
-        read == batches, f"expected {batches} batches after the first of an epoch, it has {read}"
+        read == batches, f"expected {batches + 1} batches in an epoch, got {read + 1}: add pairs"
     )
     finished = private_memory() - before
     return {
         "reader": reader,
         "pairs": len(file),
         "tokens": sum(file.tokens),
-        "file": round(path.stat().st_size / 1e6, 1),
+        "file": round(sum(file.stat().st_size for file in path.iterdir()) / 1e6, 1),
         "opened": round(opened[0], 1),
         "planned": round(planned[0], 1),
         "read": round(finished, 1),
@@ -142,32 +146,32 @@ def grow(path: Path, reader: str, batches: int) -> dict[str, Any]:
 
 
 class Peak:
-    """The largest private memory of this process, from the beginning until it is asked for."""
+    """The largest private memory of this process since the object was created."""
 
     def __init__(self) -> None:
-        self._most = private_memory()
+        self._largest = private_memory()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
     def _watch(self) -> None:
         while not self._stopped.wait(0.002):
-            self._most = max(self._most, private_memory())
+            self._largest = max(self._largest, private_memory())
 
     def stop(self) -> float:
-        """End, and return the peak in MB."""
+        """Stop measuring and return the peak in MB."""
         self._stopped.set()
         self._thread.join()
-        return max(self._most, private_memory())
+        return max(self._largest, private_memory())
 
 
 def private_memory() -> float:
-    """The memory in MB that belongs to this process alone and to no file.
+    """The private memory of this process in MB, without mapped files.
 
     Raises:
-        TfmrError: if the system is not Linux, whose kernel counts it.
+        TfmrError: if the system is not Linux.
     """
-    require(STATUS.exists(), f"private memory is read from {STATUS}: measure it on Linux")
+    require(STATUS.exists(), f"private memory is read from {STATUS}, which only Linux has")
     for line in STATUS.read_text("utf-8").splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024 / 1e6

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.profile``: where the time of a training step and of a translation goes.
+"""``python -m benchmarks.profile``: where the time of a training step and of decoding goes.
 
-The tasks are those of :mod:`benchmarks.speed`, done by tfmr alone under PyTorch's profiler, which
-says for every operation how long it took without those that it called. Watching takes time too, the
-more the smaller the operations are; so these are shares, and speed.json has the seconds.
+tfmr runs the tasks of :mod:`benchmarks.speed` under PyTorch's profiler, which measures each
+operation without the operations that it calls. Profiling itself takes time, relatively more for
+small operations. So the results are shares; speed.json has the absolute times.
 """
 
 import sys
@@ -18,98 +18,102 @@ from torch.profiler import ProfilerActivity, profile
 from tqdm import tqdm
 
 from benchmarks import record
-from benchmarks.compare import OWN
-from benchmarks.speed import Speed, Task
-from benchmarks.timing import apart
-from benchmarks.workload import tokenised
+from benchmarks.speed import OWN, TASKS, Speed, Task
+from benchmarks.systems import Arithmetic
+from benchmarks.timing import run_in_new_process
+from benchmarks.workload import token_pairs
 from tfmr.data.batches import IdPair
 from tfmr.errors import TfmrError
 
 KINDS = {
-    "products of matrices": "mm addmm bmm baddbmm linear_pointwise",
+    "matrix multiplication": "mm addmm bmm baddbmm linear_pointwise",
     "fused attention": "scaled_dot_product_flash_attention_for_cpu",
     "softmax": "softmax log_softmax logsumexp",
-    "norm": "native_layer_norm",
-    "chance": "random bernoulli",
+    "layer norm": "native_layer_norm",
+    "random numbers": "random bernoulli",
     "optimiser": "fused_adam foreach_norm foreach_mul foreach_lerp linalg_vector_norm",
-    "moving numbers": "copy cat index index_put index_select gather scatter embedding where fill "
+    "data movement": "copy cat index index_put index_select gather scatter embedding where fill "
     "zero masked_fill embedding_dense reorder_linear_weight",
-    "number by number": "add sub rsub mul div relu threshold exp sum mean max eq ne lt le gt ge "
+    "elementwise": "add sub rsub mul div relu threshold exp sum mean max eq ne lt le gt ge "
     "clamp clamp_min bitwise_and bitwise_or logical_and logical_or logical_not argmax any all topk "
     "sort",
 }
-"""What the operations of PyTorch are counted as; their variants that write in place or go back are
-counted with them."""
-REST = "all else"
-BETWEEN = "between operations"
-"""Python, and autograd's book of what to go back through."""
+"""PyTorch's operations by kind; in-place and backward variants belong to the same kind. Reductions,
+comparisons and ``topk`` count as elementwise."""
+OTHER = "other"
+FRAMEWORK = "Python and autograd"
+"""Time outside PyTorch's operations: the interpreter and autograd's bookkeeping."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Watch tfmr train and translate, and record which share of the time each kind of work takes.
+    """Profile training and decoding of tfmr, and record the share of each kind of operation.
 
-    Measure on a machine that does nothing else.
+    Run this on an otherwise idle machine.
     """
 
-    tasks: tuple[Task, ...] = ("train A", "train B", "greedy", "beam", "single")
-    """What to watch."""
+    tasks: tuple[Task, ...] = TASKS
+    """Tasks to profile."""
     rounds: int = 3
-    """How often; one more time goes before them."""
-    precision: str = "medium"
-    """Of products."""
+    """Profiled rounds, after one warm-up round."""
+    precision: Arithmetic = "fp32"
+    """fp32 or bf16."""
     seed: int = 0
-    """Of weights, batches and sentences."""
+    """Seed of weights, batches and sentences."""
     out: Path = record.FOLDER / "profile.json"
     """The record."""
 
     def __call__(self) -> None:
-        """Watch and record."""
-        about = record.facts()
-        pairs, data = tokenised()
+        """Profile and record."""
+        metadata = record.collect_metadata()
+        pairs, data = token_pairs()
         rows: list[dict[str, Any]] = []
         for task in tqdm(self.tasks):
-            rows += apart(self.watch, task, pairs)
+            rows += run_in_new_process(self.profile, task, pairs)
         settings = {
-            **{name: getattr(self, name) for name in ("rounds", "precision", "seed")},
+            **{name: getattr(self, name) for name in ("rounds", "seed")},
+            "float32_matmul_precision": "medium",
             "data": data,
         }
-        record.write(self.out, "profile", rows, settings=settings, about=about)
-        print(f"wrote {self.out}; now: python -m benchmarks.tables")
+        record.write(self.out, "profile", rows, settings=settings, metadata=metadata)
+        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
-    def watch(self, task: Task, pairs: list[IdPair]) -> list[dict[str, Any]]:
-        """The rows of a task, after a round that nobody watches."""
-        speed = Speed(peers=(), rounds=self.rounds, seed=self.seed)
-        work = speed.bout(task, "paper", pairs).work[OWN]
-        torch.set_float32_matmul_precision(self.precision)
+    def profile(self, task: Task, pairs: list[IdPair]) -> list[dict[str, Any]]:
+        """The rows of a task, profiled after one warm-up round."""
+        speed = Speed(peers=(), precisions=(self.precision,), rounds=self.rounds, seed=self.seed)
+        work = speed.prepare(task, pairs).work[OWN, self.precision]
+        torch.set_float32_matmul_precision("medium")
         work(0)
-        with profile(activities=[ProfilerActivity.CPU], acc_events=True) as watched:
+        with profile(activities=[ProfilerActivity.CPU], acc_events=True) as profiler:
             for k in range(1, self.rounds + 1):
                 with torch.profiler.record_function(OWN):
                     work(k)
-        return shares(task, watched.key_averages())
+        return [
+            {"task": task, "precision": self.precision, **row}
+            for row in shares(profiler.key_averages())
+        ]
 
 
-def shares(task: str, events: Iterable[Any]) -> list[dict[str, Any]]:
-    """A row for each kind of work that was seen, the largest share first."""
+def shares(events: Iterable[Any]) -> list[dict[str, Any]]:
+    """A row for each kind of operation that occurs, the largest share first."""
     seconds: dict[str, float] = defaultdict(float)
     for event in events:
         seconds[kind_of(event.key)] += event.self_cpu_time_total / 1e6
     total = sum(seconds.values())
     return [
-        {"task": task, "kind": kind, "seconds": round(spent, 4), "share": round(spent / total, 4)}
-        for kind, spent in sorted(seconds.items(), key=lambda item: -item[1])
+        {"kind": kind, "seconds": round(duration, 4), "share": round(duration / total, 4)}
+        for kind, duration in sorted(seconds.items(), key=lambda item: -item[1])
     ]
 
 
 def kind_of(operation: str) -> str:
-    """What an entry of the profile is counted as."""
+    """The kind of an entry of the profile."""
     space, _, name = operation.partition("::")
     if space not in ("aten", "mkldnn"):
-        return BETWEEN
+        return FRAMEWORK
     name = name.strip("_")
     name = name.removesuffix("_data").removesuffix("_backward")
-    return next((kind for kind, names in KINDS.items() if name in names.split()), REST)
+    return next((kind for kind, names in KINDS.items() if name in names.split()), OTHER)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""What was measured, and all that a reader must know to measure it again, in one JSON file.
+"""Benchmark results as JSON files that all have the same form.
 
-Every record has the same form, so that three lines read any of them::
+Three lines read any of them::
 
     import json
     record = json.loads(Path("benchmarks/speed.json").read_text("utf-8"))
     rows = [row for row in record["rows"] if row["task"] == "greedy"]
 
-``rows`` are flat: a dictionary of names and plain values for each thing measured. ``settings`` says
-what the rows have in common, and ``facts`` where, when, from what code and by which command they
-were measured (:func:`facts`).
+``rows`` are flat: one dictionary of names and plain values per result. ``settings`` holds what all
+rows have in common. ``metadata`` holds command, date, commit, hardware and library versions
+(:func:`collect_metadata`).
 """
 
 import importlib.metadata
@@ -22,44 +22,44 @@ from pathlib import Path
 from typing import Any, TypedDict, cast
 
 import torch
+from tfmr.train.run_dir import write_text
 
 from tfmr.errors import TfmrError, require
-from tfmr.train.files import write_text
-from tfmr.train.metadata import surroundings
+from tfmr.train.metadata import environment_info
 
 FOLDER = Path(__file__).parent
-"""Where records are kept."""
+"""The folder of the records."""
 LIBRARIES = ("transformers", "x-transformers", "sacrebleu", "numpy")
-"""Libraries whose version is recorded beside those that a run of tfmr depends on."""
+"""Libraries whose versions are recorded in addition to those of :func:`environment_info`."""
 
 
 class Record(TypedDict):
-    """A JSON file of measurements."""
+    """The content of a JSON file of results."""
 
     kind: str
-    """What was measured, which says how to render it: see :mod:`benchmarks.tables`."""
-    facts: dict[str, Any]
+    """What was measured; :mod:`benchmarks.tables` renders each kind in its own way."""
+    metadata: dict[str, Any]
     settings: dict[str, Any]
     rows: list[dict[str, Any]]
 
 
-def facts(device: str = "cpu") -> dict[str, Any]:
+def collect_metadata(device: str = "cpu") -> dict[str, Any]:
     """Command, date, commit, hardware and versions, as JSON.
 
-    A commit with "+" behind it had changes that were not committed.
+    A "+" after the commit means that the checkout had uncommitted changes.
     """
-    found = surroundings(torch.device(device))
-    found["versions"] |= _versions()
-    found["hardware"] |= {"cores": os.cpu_count(), "memory_gib": memory_gib()}
+    info = environment_info(torch.device(device))
+    info["versions"] |= _versions()
+    info["hardware"] |= {"cores": os.cpu_count(), "memory_gib": memory_gib()}
     return {
         "command": shlex.join(["python", "-m", *_command()]),
         "date": datetime.now(UTC).date().isoformat(),
-        **found,
+        **info,
     }
 
 
 def memory_gib() -> float | None:
-    """The machine's memory in GiB, or ``None`` where the system does not say."""
+    """The machine's memory in GiB, or ``None`` if the system does not report it."""
     try:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (AttributeError, OSError, ValueError):
@@ -67,14 +67,14 @@ def memory_gib() -> float | None:
 
 
 def _command() -> list[str]:
-    """The running program as it is started with ``python -m``."""
+    """The module and the arguments of the running command."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     name = spec.name if spec is not None else Path(sys.argv[0]).stem
     return [name.removesuffix(".__main__"), *sys.argv[1:]]
 
 
 def _versions() -> dict[str, str]:
-    """The installed versions of :data:`LIBRARIES`, those that are not installed left out."""
+    """The versions of those :data:`LIBRARIES` that are installed."""
     found: dict[str, str] = {}
     for name in LIBRARIES:
         try:
@@ -85,35 +85,36 @@ def _versions() -> dict[str, str]:
 
 
 def write(
-    path: Path,
+    path: str | os.PathLike[str],
     kind: str,
     rows: Iterable[Mapping[str, Any]],
     *,
     settings: Mapping[str, Any],
-    about: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> Record:
-    """Write a record whole or not at all.
+    """Write a record atomically.
 
     Args:
-        path: the JSON file; its folder is made if needed.
-        kind: what was measured; a word that :mod:`benchmarks.tables` knows how to render.
-        rows: what was measured, flat: plain values, or lists of them.
+        path: the JSON file; its folder is created if needed.
+        kind: what was measured, one of the kinds that :mod:`benchmarks.tables` renders.
+        rows: the results, flat: plain values, or lists of them.
         settings: what the rows have in common: sizes, seeds, rounds.
-        about: the :func:`facts`, if they were collected before.
+        metadata: the result of :func:`collect_metadata`, if it was called before the measurement.
 
     Raises:
-        TfmrError: if there is nothing to record, or a row is not flat.
+        TfmrError: if there are no rows, or a row is not flat.
     """
+    path = Path(path)
     record = Record(
         kind=kind,
-        facts=dict(about or facts()),
+        metadata=dict(metadata or collect_metadata()),
         settings=dict(settings),
         rows=[dict(row) for row in rows],
     )
-    require(len(record["rows"]) > 0, f"nothing was measured: {path.name} would have no rows")
+    require(len(record["rows"]) > 0, f"expected at least one row for {path.name}, got none")
     for row in record["rows"]:
         nested = [name for name, value in row.items() if isinstance(value, Mapping)]
-        require(not nested, f"a row of a record is flat, but {nested} of {path.name} hold more")
+        require(not nested, f"the rows of {path.name} must be flat: {nested} hold dictionaries")
     lines = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in record["rows"])
     head = json.dumps({**record, "rows": []}, ensure_ascii=False, indent=1)
     text = head.removesuffix("[]\n}") + f"[\n{lines}\n ]\n}}\n"
@@ -121,22 +122,23 @@ def write(
     return record
 
 
-def read(path: Path) -> Record:
-    """A record from its file.
+def read(path: str | os.PathLike[str]) -> Record:
+    """Read a record.
 
     Raises:
-        TfmrError: if the file is missing or is no record.
+        TfmrError: if the file is missing or is not a record.
     """
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json.loads(Path(path).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise TfmrError(f"no record at {path}: {error}") from error
+        raise TfmrError(f"cannot read a record from {path}: {error}") from error
     missing = [name for name in Record.__required_keys__ if name not in content]
-    require(not missing, f"{path} is no record: it lacks {', '.join(sorted(missing))}")
+    require(not missing, f"{path} is not a record: it lacks {', '.join(sorted(missing))}")
     return cast(Record, content)
 
 
-def records(folder: Path = FOLDER) -> dict[str, Record]:
-    """All records of a folder and of its folder ``cost``, by their paths without ".json"."""
+def read_all(folder: str | os.PathLike[str] = FOLDER) -> dict[str, Record]:
+    """All records of a folder and of its subfolder ``cost``, by their paths without ".json"."""
+    folder = Path(folder)
     paths = [*sorted(folder.glob("*.json")), *sorted(folder.glob("cost/*.json"))]
     return {path.relative_to(folder).with_suffix("").as_posix(): read(path) for path in paths}

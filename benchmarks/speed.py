@@ -1,250 +1,326 @@
-"""``python -m benchmarks.speed``: training steps and translations per second, beside the peers.
+"""``python -m benchmarks.speed``: speed of training and decoding, compared with other libraries.
 
-Everybody has the same sizes, batches, optimiser and threads, and takes turns with the others in one
-process, a new one for each task (:mod:`benchmarks.timing`). Before that, each is given the weights
-of one of tfmr's models and must compute the same vectors.
+All systems have the same model sizes, batches, optimiser and number of threads. Before the
+measurement, each peer is given the weights of one of tfmr's models and must compute the same
+hidden states. The systems run in turn within each round, one process per task
+(:mod:`benchmarks.timing`).
 
-How precise products are is one global setting of PyTorch, which decides on a CPU which library
-multiplies, and hence how fast every system is. It is measured at both of its ends, and a system is
-compared at whichever suits it better.
+Every system is measured in fp32 and in bf16. On a CPU, PyTorch's process-wide setting
+``float32_matmul_precision`` selects the library that multiplies fp32 matrices, and the faster one
+depends on the system. So fp32 is measured at both ends of that setting, as long as the result has
+the accuracy of fp32, and each system is reported at its faster one.
 """
 
+import copy
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from statistics import median
+from typing import Any, Literal, NamedTuple
 
 import torch
 import tyro
+from tfmr.config import TransformerConfig
 from torch import Tensor
 from tqdm import tqdm
 
 from benchmarks import record
-from benchmarks.compare import PEAK, Name, compare
-from benchmarks.contenders import Work, decoding, training
-from benchmarks.peers import PEERS, Sites, build
-from benchmarks.timing import apart, take_turns, wall_clock
+from benchmarks.peers import PEERS, build
+from benchmarks.systems import DTYPES, Arithmetic, Work, decoding, training
+from benchmarks.timing import device_clock, run_in_new_process, time_interleaved
 from benchmarks.workload import (
     SETTINGS,
     decoding_flops,
-    sources,
-    tokenised,
+    source_batches,
+    token_pairs,
     training_batches,
     training_flops,
 )
 from tfmr.data.batches import IdPair, collate
-from tfmr.dtype import Precision, type_of_products, uses_bf16
+from tfmr.dtype import uses_bf16
 from tfmr.errors import TfmrError, require
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.train.config import TrainConfig
 from tfmr.translator import Translator
 
 Task = Literal["train A", "train B", "greedy", "beam", "single"]
+TASKS: tuple[Task, ...] = ("train A", "train B", "greedy", "beam", "single")
 
-PRECISIONS = ("highest", "medium")
-ARITHMETIC: dict[Sites, Precision] = {"paper": "fp32", "own": "auto"}
-"""In which tfmr trains: like everybody, or as its recipes say. The others take no bf16 unasked."""
+OWN = "tfmr"
+PEAK = "peak"
+"""Listed among the systems: one large matrix multiplication, the highest speed of the machine."""
 SIZE = 2048
-"""Rows and columns of the matrices whose product is the peak."""
-ROUNDS = {"train A": 5, "train B": 5, "greedy": 25, "beam": 7, "single": 15}
-"""How often each task is measured if nothing else is asked for: a short one, which a moment's
-disturbance doubles, more often."""
+"""Rows and columns of the matrices of :data:`PEAK`."""
+ROUNDS = {"train A": 5, "train B": 5, "greedy": 11, "beam": 5, "single": 11}
+"""The default number of measured rounds: more for tasks with short rounds."""
 DROPOUT = 0.1
 STEPS = 30
-"""Tokens of every translation."""
+"""Generated tokens per sentence."""
 SENTENCES = {"greedy": 64, "beam": 64, "single": 8}
-"""Translated in a round; those of ``"single"`` one by one."""
+"""Sentences per round; those of ``"single"`` are translated one at a time."""
 BEAM = 4
+FP32_ERROR = 1e-6
+"""The largest relative error of a matrix multiplication that counts as fp32."""
 EXAMPLE = collate([([5, 6, 7, 8], [9, 10, 11]), ([12, 13], [14, 15, 16, 17, 18])])
-"""What all systems must agree on before they are measured."""
+"""The batch on which all systems must agree."""
+
+
+class Variant(NamedTuple):
+    """A system in one of its settings."""
+
+    system: str
+    precision: Arithmetic
+    float32_matmul_precision: str
 
 
 @dataclass
-class Bout:
-    """A task made ready: what every system does in round ``k``, and what that is worth."""
+class PreparedTask:
+    """What every system does in round ``k``, and how much work that is."""
 
-    work: dict[str, Work] = field(default_factory=dict)
+    work: dict[tuple[str, Arithmetic], Work] = field(default_factory=dict)
+    """By system and precision."""
     parameters: dict[str, int] = field(default_factory=dict)
     tokens: list[int] = field(default_factory=list)
-    """Target tokens of each round."""
+    """Target tokens of each round, without padding."""
     flops: list[float] = field(default_factory=list)
-    """Operations of each round that no system can do without."""
+    """Operations of the matrix multiplications of each round."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Measure training and decoding beside torch.nn.Transformer, Marian and x-transformers.
+    """Measure training and decoding of tfmr, torch.nn.Transformer, Marian and x-transformers.
 
-    Writes a record, which ``python -m benchmarks.tables`` renders. Measure on a machine that does
-    nothing else. The peers are installed by: pip install -e '.[bench]'
+    Every system is measured in fp32 and in bf16. Writes a record; python -m benchmarks.tables
+    renders it. Run this on an otherwise idle machine. To install the peers:
+    pip install -e '.[bench]'
     """
 
-    tasks: tuple[Task, ...] = ("train A", "train B", "greedy", "beam", "single")
-    """What to measure."""
+    tasks: tuple[Task, ...] = TASKS
+    """Tasks to measure."""
     peers: tuple[str, ...] = PEERS
-    """Whom to measure beside tfmr: torch, marian, x-transformers."""
+    """Systems to compare tfmr with: torch, marian, x-transformers."""
+    precisions: tuple[Arithmetic, ...] | None = None
+    """fp32, bf16 or both. Default: both, but fp32 alone on a CPU without bf16 instructions."""
     rounds: int | None = None
-    """Turns of every system that count, one more goes before them; if not given, from 5 to 25, the
-    more the shorter a turn is."""
+    """Measured rounds per task, after one warm-up round. Default: 5 to 11, by task."""
     device: str = "cpu"
-    """Or "cuda"."""
-    bf16: bool = False
-    """Train in bfloat16, wherever PyTorch's autocast thinks it safe."""
+    """cpu or cuda."""
     threads: int | None = None
-    """Of the CPU; as many as PyTorch takes if not given."""
+    """CPU threads. Default: PyTorch's."""
     seed: int = 0
-    """Of weights, batches and sentences."""
+    """Seed of weights, batches and sentences."""
     out: Path | None = None
-    """The record; speed.json, speed-cuda.json, speed-bf16.json, … beside this file if not given."""
+    """The record. Default: speed.json, or speed-cuda.json, in this folder."""
 
     def __call__(self) -> None:
         """Measure and record."""
         require(
             self.rounds is None or self.rounds >= 1,
-            f"there is no median of nothing: expected --rounds 1 or more, got {self.rounds}",
+            f"expected --rounds 1 or more, got {self.rounds}",
         )
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        about = record.facts(self.device)
-        pairs, data = tokenised()
+        metadata = record.collect_metadata(self.device)
+        pairs, data = token_pairs()
         rows: list[dict[str, Any]] = []
         for task in self.tasks:
-            every: tuple[Sites, ...] = ("paper", "own") if task.startswith("train") else ("paper",)
-            for sites in every:
-                rows += apart(self.measure, task, sites, pairs)
+            rows += run_in_new_process(self.measure, task, pairs)
         settings = {
-            **{name: getattr(self, name) for name in ("seed", "device", "bf16")},
-            **{"data": data, "dropout": DROPOUT, "steps": STEPS, "beam": BEAM},
-            "sentences": SENTENCES,
-            "own_bf16": uses_bf16(ARITHMETIC["own"], torch.device(self.device)),
-            "decoder": {name: decoder_type(name, self.device) for name in PRECISIONS},
-            "product_error": {name: product_error(name, self.device) for name in PRECISIONS},
+            **{"seed": self.seed, "device": self.device, "data": data, "dropout": DROPOUT},
+            **{"max_new_tokens": STEPS, "beam": BEAM, "sentences": SENTENCES},
+            "matmul_error": {s: matmul_error(s, self.device) for s in ("highest", "medium")},
+            "bf16": self._describe_bf16(),
         }
-        kind = "-".join(["speed", *[self.device] * (self.device != "cpu"), *["bf16"] * self.bf16])
-        path = self.out or record.FOLDER / f"{kind}.json"
-        record.write(path, "speed", rows, settings=settings, about=about)
-        print(f"wrote {path}; now: python -m benchmarks.tables")
+        name = "speed" if self.device == "cpu" else f"speed-{self.device}"
+        path = self.out or record.FOLDER / f"{name}.json"
+        record.write(path, "speed", rows, settings=settings, metadata=metadata)
+        print(f"wrote {path}; next: python -m benchmarks.tables")
 
-    def measure(self, task: Task, sites: Sites, pairs: list[IdPair]) -> list[dict[str, Any]]:
-        """A row of the record for every system, at either precision."""
+    def measure(self, task: Task, pairs: list[IdPair]) -> list[dict[str, Any]]:
+        """A row of the record for every system in every setting."""
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        about: dict[str, str] = {"task": task}
+        prepared = self.prepare(task, pairs)
+        fp32_settings = exact_settings(self.device)
+        functions: dict[Variant, Callable[[int], object]] = {}
+        for (system, precision), work in prepared.work.items():
+            for setting in fp32_settings if precision == "fp32" else ("medium",):
+                variant = Variant(system, precision, setting)
+                functions[variant] = functools.partial(_at, setting, work)
+        rounds = self._rounds(task)
+        with tqdm(total=len(functions) * (rounds + 1), desc=task, leave=False) as bar:
+
+            def show(variant: Variant) -> None:
+                bar.set_postfix_str(variant.system)
+                bar.update()
+
+            seconds = time_interleaved(
+                functions, rounds=rounds, clock=device_clock(self.device), on_call=show
+            )
+        # The first round is the warm-up, which is not measured.
+        rows = results(seconds, prepared.tokens[1:], prepared.flops[1:], 2.0 * SIZE**3)
+        for row in rows:
+            if row["system"] in prepared.parameters:
+                row["parameters"] = prepared.parameters[row["system"]]
+        return [{"task": task, **row} for row in rows]
+
+    def prepare(self, task: Task, pairs: list[IdPair]) -> PreparedTask:
+        """Build the models and the batches of a task."""
         if task.startswith("train"):
-            about["dropout"] = sites
-        return [about | row for row in self._take_turns(self.bout(task, sites, pairs), about)]
+            return self._prepare_training(task, pairs)
+        return self._prepare_decoding(task, pairs)
 
     def _rounds(self, task: str) -> int:
         return ROUNDS[task] if self.rounds is None else self.rounds
 
-    def bout(self, task: Task, sites: Sites, pairs: list[IdPair]) -> Bout:
-        """A task made ready for everybody, with dropout at these ``sites`` if it is training."""
-        if task.startswith("train"):
-            return self._training(task, sites, pairs)
-        return self._decoding(task, pairs)
+    def _precisions(self) -> tuple[Arithmetic, ...]:
+        return default_precisions(self.device) if self.precisions is None else self.precisions
 
-    def _training(self, task: str, sites: Sites, pairs: list[IdPair]) -> Bout:
-        """A step on batch ``k``, and beside it a large product of matrices."""
+    def _describe_bf16(self) -> str:
+        """How the systems use bf16, for the record."""
+        if "bf16" not in self._precisions():
+            return "not measured: no bf16 instructions, or excluded by --precisions"
+        return (
+            "training: torch.autocast; decoding: tfmr prepare(model, dtype=torch.bfloat16), "
+            "x-transformers torch.autocast, the others model.to(torch.bfloat16)"
+        )
+
+    def _prepare_training(self, task: str, pairs: list[IdPair]) -> PreparedTask:
+        """One training step on batch ``k``, with one copy of the model per precision."""
         setting = SETTINGS[task[-1]]
         batches = training_batches(setting, pairs, self._rounds(task) + 1, self.seed)
         config = setting.config()
-        bout = Bout(
+        prepared = PreparedTask(
             tokens=[batch.n_tokens for batch in batches],
             flops=[training_flops(config, batch) for batch in batches],
         )
         batches = [batch.to(self.device) for batch in batches]
-        for name, model in self._models(config, sites).items():
-            # A long warm-up, so that nobody's weights go far in so few steps.
-            how = TrainConfig(warmup=4000, seed=self.seed, precision=ARITHMETIC[sites])
-            bout.work[name] = training(model, batches, how, bf16=self.bf16)
-            bout.parameters[name] = model.count_parameters()
-        bout.work[PEAK] = self._peak(torch.bfloat16 if self.bf16 else torch.float32)
-        return bout
+        # A long warm-up keeps the weights close to their initial values.
+        train = TrainConfig(warmup=4000, seed=self.seed)
+        for name, model in self._models(config).items():
+            prepared.parameters[name] = model.count_parameters()
+            for precision in self._precisions():
+                work = training(copy.deepcopy(model), batches, train, precision)
+                prepared.work[name, precision] = work
+        self._add_peak(prepared)
+        return prepared
 
-    def _decoding(self, task: str, pairs: list[IdPair]) -> Bout:
+    def _prepare_decoding(self, task: str, pairs: list[IdPair]) -> PreparedTask:
         """Translations of as many tokens as the model has positions."""
         config = SETTINGS["A"].config(max_length=STEPS)
         number = SENTENCES[task]
         rows = 1 if task == "single" else number
         count = (self._rounds(task) + 1) * number // rows
-        drawn = [s.to(self.device) for s in sources(pairs, rows, STEPS, count, self.seed)]
+        drawn = [s.to(self.device) for s in source_batches(pairs, rows, STEPS, count, self.seed)]
         turns = [drawn[k : k + number // rows] for k in range(0, count, number // rows)]
         beam = BEAM if task == "beam" else 1
-        bout = Bout(
+        prepared = PreparedTask(
             tokens=[number * STEPS] * len(turns),
             flops=[sum(decoding_flops(config, s, STEPS, beam) for s in turn) for turn in turns],
         )
-        for name, model in self._models(config, "paper").items():
-            work = decoding(model, turns, STEPS, beam)
-            if work is not None:
-                bout.work[name] = work
-                bout.parameters[name] = model.count_parameters()
-        bout.work[PEAK] = self._peak(torch.float32)
-        return bout
+        for name, model in self._models(config).items():
+            for precision in self._precisions():
+                work = decoding(model, turns, STEPS, beam, precision)
+                if work is not None:
+                    prepared.work[name, precision] = work
+                    prepared.parameters[name] = model.count_parameters()
+        self._add_peak(prepared)
+        return prepared
 
-    def _peak(self, kind: torch.dtype) -> Work:
-        """A product of matrices so large that nothing else counts."""
-        a, b = (torch.randn(SIZE, SIZE, device=self.device, dtype=kind) for _ in range(2))
-        return lambda _: a @ b
+    def _add_peak(self, prepared: PreparedTask) -> None:
+        """Add the multiplication of two large matrices in every precision."""
+        for precision in self._precisions():
+            a, b = (
+                torch.randn(SIZE, SIZE, device=self.device).to(DTYPES[precision]) for _ in range(2)
+            )
+            prepared.work[PEAK, precision] = lambda _, a=a, b=b: a @ b
 
-    def _models(self, config: TransformerConfig, sites: Sites) -> dict[str, Translator]:
-        """Every system, by its title, tfmr's first; the peers after proving that they are peers."""
+    def _models(self, config: TransformerConfig) -> dict[str, Translator]:
+        """Every system by its title, tfmr first; the peers after they passed their checks."""
         torch.set_float32_matmul_precision("highest")
         torch.manual_seed(self.seed)
-        models: dict[str, Translator] = {"tfmr": Transformer(replace(config, dropout=DROPOUT))}
+        models: dict[str, Translator] = {OWN: Transformer(replace(config, dropout=DROPOUT))}
         for name in self.peers:
-            build(name, config, DROPOUT, sites).check_agreement(EXAMPLE)
-            peer = build(name, config, DROPOUT, sites)
+            build(name, config, DROPOUT).check_agreement(EXAMPLE)
+            peer = build(name, config, DROPOUT)
             models[peer.title] = peer
         return {name: model.to(self.device) for name, model in models.items()}
 
-    def _take_turns(self, bout: Bout, about: dict[str, str]) -> list[dict[str, Any]]:
-        """The times of a bout, as rows of the record but for what they are ``about``."""
-        contenders: dict[Name, Callable[[int], object]] = {
-            (system, precision): functools.partial(_at, precision, work)
-            for system, work in bout.work.items()
-            for precision in PRECISIONS
+
+def results(
+    seconds: Mapping[Variant, Sequence[float]],
+    tokens: Sequence[int],
+    flops: Sequence[float],
+    peak_flops: float,
+) -> list[dict[str, Any]]:
+    """A row for each system in each setting.
+
+    ``share_of_peak`` is the rate of the system's matrix multiplications divided by the rate of
+    :data:`PEAK` in the same precision.
+
+    Args:
+        seconds: of each round.
+        tokens: target tokens of each round.
+        flops: operations of each round.
+        peak_flops: operations of :data:`PEAK` in each round.
+    """
+    peaks: dict[str, float] = {}
+    for variant, times in seconds.items():
+        if variant.system == PEAK:
+            gflops = peak_flops / median(times) / 1e9
+            peaks[variant.precision] = max(gflops, peaks.get(variant.precision, 0.0))
+    rows = []
+    for variant, times in seconds.items():
+        row: dict[str, Any] = {
+            **variant._asdict(),
+            "seconds": [round(second, 5) for second in times],
         }
-        rounds = self._rounds(about["task"])
-        turns = len(contenders) * (rounds + 1)
-        with tqdm(total=turns, desc=", dropout ".join(about.values()), leave=False) as bar:
-
-            def show(name: Name) -> None:
-                bar.set_postfix_str(name[0])
-                bar.update()
-
-            clock = wall_clock(self.device)
-            seconds = take_turns(contenders, rounds=rounds, clock=clock, on_turn=show)
-        # The first round warmed up, and is not compared.
-        rows = compare(seconds, bout.tokens[1:], bout.flops[1:], 2.0 * SIZE**3)
-        for row in rows:
-            if row["system"] in bout.parameters:
-                row["parameters"] = bout.parameters[row["system"]]
-        return rows
+        if variant.system == PEAK:
+            row["gflops"] = round(peak_flops / median(times) / 1e9, 1)
+        else:
+            row["tokens_per_second"] = round(_rate(tokens, times), 1)
+            if variant.precision in peaks:
+                share = _rate(flops, times) / 1e9 / peaks[variant.precision]
+                row["share_of_peak"] = round(share, 3)
+        rows.append(row)
+    return rows
 
 
-def _at(precision: str, work: Work, k: int) -> None:
-    """``work`` at a precision of products."""
-    torch.set_float32_matmul_precision(precision)
+def _rate(amounts: Iterable[int | float], seconds: Iterable[float]) -> float:
+    """The median over the rounds of amount per second."""
+    return median(amount / second for amount, second in zip(amounts, seconds, strict=True))
+
+
+def _at(setting: str, work: Work, k: int) -> None:
+    """``work`` at a value of ``float32_matmul_precision``."""
+    torch.set_float32_matmul_precision(setting)
     work(k)
 
 
-def decoder_type(precision: str, device: str) -> str:
-    """In which type tfmr's decoder multiplies several hypotheses at this ``precision``."""
-    torch.set_float32_matmul_precision(precision)
-    return str(type_of_products(torch.zeros(1, device=device))).removeprefix("torch.")
+def default_precisions(device: str) -> tuple[Arithmetic, ...]:
+    """fp32, and bf16 if the device has instructions for it."""
+    return ("fp32", "bf16") if uses_bf16("auto", torch.device(device)) else ("fp32",)
 
 
-def product_error(precision: str, device: str) -> float:
-    """How far products at this ``precision`` are from the truth, relative to their size."""
-    chance = torch.Generator().manual_seed(0)
-    a, b = (torch.randn(256, 256, generator=chance) for _ in range(2))
-    truth = a.double() @ b.double()
-    torch.set_float32_matmul_precision(precision)
+def exact_settings(device: str) -> tuple[str, ...]:
+    """The values of ``float32_matmul_precision`` at which fp32 is multiplied in fp32.
+
+    ``"medium"`` allows PyTorch to use bf16, which it does on GPUs and on CPUs with matrix units.
+    """
+    exact = matmul_error("medium", device) < FP32_ERROR
+    return ("highest", "medium") if exact else ("highest",)
+
+
+def matmul_error(setting: str, device: str) -> float:
+    """The error of an fp32 matrix multiplication relative to the norm of the exact result."""
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(256, 256, generator=generator) for _ in range(2))
+    exact = a.double() @ b.double()
+    torch.set_float32_matmul_precision(setting)
     product: Tensor = (a.to(device) @ b.to(device)).cpu()
-    return float(f"{float((product - truth).norm() / truth.norm()):.1e}")
+    return float(f"{float((product - exact).norm() / exact.norm()):.1e}")
 
 
 if __name__ == "__main__":

@@ -1,50 +1,53 @@
-"""``python -m benchmarks.tables``: render every record into README.md, so that nobody retypes one.
+"""``python -m benchmarks.tables``: render every record into README.md.
 
-A record's ``kind`` says how:
+The ``kind`` of a record selects how it is rendered:
 
 ``speed``
     a row per system, precision and task, from :mod:`benchmarks.speed`.
+``versus``
+    a row per task and precision, from :mod:`benchmarks.versus`.
 ``scores`` and ``line``
-    a row per system, seed and time, with ``parameters``, ``minutes`` and some of :data:`SCORED`,
-    from :mod:`benchmarks.quality` and :mod:`benchmarks.line`.
+    a row per system, seed and training time, from :mod:`benchmarks.quality` and
+    :mod:`benchmarks.line`.
 ``multi30k``
     the same by direction and recipe, from :mod:`benchmarks.multi30k`.
 ``profile``
-    a row per task and kind of work, from :mod:`benchmarks.profile`.
-``growth``
+    a row per task and kind of operation, from :mod:`benchmarks.profile`.
+``scaling``
     points and fitted power laws, from :mod:`benchmarks.cost`; the fits are shown.
 ``memory``
     a row per reader and corpus, from :mod:`benchmarks.memory`.
 ``heads``
-    a row for the whole model and one per part taken away, from :mod:`benchmarks.heads`.
+    a row for the whole model and one per ablated sublayer or head, from :mod:`benchmarks.heads`.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 import tyro
+from tfmr.train.run_dir import write_text
 
-from benchmarks.compare import OWN, PEAK
-from benchmarks.record import FOLDER, Record, records
+from benchmarks.record import FOLDER, Record, read_all
+from benchmarks.speed import OWN, PEAK
+from benchmarks.timing import ratio
 from tfmr.errors import TfmrError, require
-from tfmr.train.files import write_text
 
 Row = dict[str, Any]
 
 BEGIN = "<!-- Rendered by python -m benchmarks.tables; edits below are lost. -->"
-END = "<!-- End of what is rendered. -->"
+END = "<!-- End of the rendered tables. -->"
 NOTHING = "–"
 SCORED = {
-    "valid_bleu": "valid",
-    "valid_bleu_beam4": "valid, beam 4",
+    "valid_bleu": "validation",
+    "valid_bleu_beam4": "validation, beam 4",
     "test_bleu": "test",
     "test_bleu_beam4": "test, beam 4",
 }
-"""The scores that are shown, and how they are called. The others are greedy."""
+"""The columns of scores and their titles. Without "beam 4", decoding is greedy."""
 
 
 @dataclass(frozen=True)
@@ -52,65 +55,68 @@ class Tables:
     """Render the records of this folder into its README.md."""
 
     check: bool = False
-    """Change nothing; fail if the file is not what would be rendered."""
+    """Do not write; fail if the file differs from the rendering."""
     folder: Path = FOLDER
-    """Where the records and README.md are."""
+    """The folder of the records and of README.md."""
 
     def __call__(self) -> None:
-        """Render, or check."""
+        """Render or check."""
         path = self.folder / "README.md"
         before = path.read_text("utf-8")
-        after = rendered(before, records(self.folder))
+        after = render(before, read_all(self.folder))
         if self.check:
-            require(before == after, f"{path.name} is not what its records say: render it anew")
+            require(
+                before == after,
+                f"{path.name} differs from its records: run python -m benchmarks.tables",
+            )
         elif before != after:
             write_text(path, after)
 
 
-def rendered(text: str, found: dict[str, Record]) -> str:
-    """``text`` with the records between its two marks in place of what was there.
+def render(text: str, records: dict[str, Record]) -> str:
+    """``text`` with the tables of ``records`` between its two marks.
 
     Raises:
-        TfmrError: unless each mark is there once.
+        TfmrError: unless ``text`` has each mark exactly once.
     """
     require(
         text.count(BEGIN) == text.count(END) == 1,
-        f"README.md must have each of its marks once, to say where tables go: {BEGIN} and {END}",
+        f"README.md must contain each of these lines exactly once: {BEGIN} and {END}",
     )
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    sections = [section(name, record) for name, record in found.items()]
-    middle = "\n".join(sections or ["Nothing is recorded yet.\n"])
+    sections = [section(name, record) for name, record in records.items()]
+    middle = "\n".join(sections or ["There are no records yet.\n"])
     return f"{before}{BEGIN}\n\n{middle}\n{END}{after}"
 
 
 def section(name: str, record: Record) -> str:
-    """A heading, where the numbers come from, and the tables of one record."""
-    render = KINDS.get(record["kind"])
+    """Heading, provenance and tables of one record."""
+    renderer = KINDS.get(record["kind"])
     require(
-        render is not None,
-        f"{name}.json is a record of {record['kind']!r}: expected one of {', '.join(KINDS)}",
+        renderer is not None,
+        f"{name}.json has the kind {record['kind']!r}: expected one of {', '.join(KINDS)}",
     )
-    assert render is not None
-    parts = [f"### {name}.json", provenance(record), *render(record)]
+    assert renderer is not None
+    parts = [f"### {name}.json", provenance(record), *renderer(record)]
     return "\n\n".join(parts) + "\n"
 
 
 def provenance(record: Record) -> str:
-    """Command, machine, versions and code, in a sentence."""
-    facts = record["facts"]
-    hardware = facts["hardware"]
+    """Command, date, commit, machine and versions in a sentence."""
+    metadata = record["metadata"]
+    hardware = metadata["hardware"]
     threads = f"{hardware['threads']} thread{'s' * (hardware['threads'] != 1)}"
     machine = hardware["processor"] if hardware["device"] == "cpu" else hardware["device"]
-    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in metadata["versions"].items())
     return (
-        f"`{facts['command']}` on {facts['date']}, commit {facts['commit'] or 'unknown'}: "
+        f"`{metadata['command']}` on {metadata['date']}, commit {metadata['commit'] or 'unknown'}: "
         f"{machine}, {threads}; {versions}."
     )
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; all columns but the first are numbers.
+    """A Markdown table whose columns, except the first, are aligned to the right.
 
     >>> print(markdown(["", "a"], [["x", "1"]]))
     |  | a |
@@ -123,87 +129,108 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(body)
 
 
+def fastest(rows: Iterable[Row]) -> Row:
+    """The row with the lowest median time."""
+    return min(rows, key=lambda row: median(row["seconds"]))
+
+
 def speed(record: Record) -> list[str]:
-    """Who is how many times slower than tfmr, and tokens per second at either precision."""
+    """The equal-precision tables, fp32 and bf16, then every system in its faster precision."""
     rows = [row for row in record["rows"] if row["system"] != PEAK]
-    tasks = list(dict.fromkeys((row["task"], row.get("dropout")) for row in rows))
+    peaks = [row for row in record["rows"] if row["system"] == PEAK]
+    precisions = [p for p in ("fp32", "bf16") if any(row["precision"] == p for row in rows)]
+    counts = [len(row["seconds"]) for row in rows]
+    rounds = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0])
+    parts = [
+        "Time of each system divided by the time of tfmr: the median of the ratios of "
+        f"{rounds} rounds, with the lowest and the highest in parentheses. Tokens are target "
+        "tokens without padding. The peak is the rate of one large matrix multiplication in the "
+        "same precision."
+    ]
+    for precision in precisions:
+        parts.append(f"**All systems in {precision}.** {_peak(peaks, precision)}")
+        parts.append(_comparison([row for row in rows if row["precision"] == precision]))
+    if len(precisions) == 2:
+        parts.append("**Mixed: each system in its faster precision**, named in each cell.")
+        parts.append(_comparison(rows, mixed=True))
+    return parts
+
+
+def _comparison(rows: Sequence[Row], *, mixed: bool = False) -> str:
+    """A line for each system, a column for each task that tfmr was measured in."""
+    tasks = list(dict.fromkeys(_task(row) for row in rows if row["system"] == OWN))
     systems = list(dict.fromkeys(row["system"] for row in rows))
+    best = {
+        (system, task): fastest(found)
+        for system in systems
+        for task in tasks
+        if (found := [r for r in rows if r["system"] == system and _task(r) == task])
+    }
 
-    def cell(system: str, task: tuple[str, str | None], write: Callable[[list[Row]], str]) -> str:
-        found = [r for r in rows if r["system"] == system and (r["task"], r.get("dropout")) == task]
-        return write(found) if found else NOTHING
+    def line(title: str, system: str, write: Callable[[Row, Row], str]) -> list[str]:
+        cells = []
+        for task in tasks:
+            row = best.get((system, task))
+            text = NOTHING if row is None else write(row, best[OWN, task])
+            cells.append(f"{text}, {row['precision']}" if mixed and row is not None else text)
+        return [title, *cells]
 
-    def line(title: str, system: str, write: Callable[[list[Row]], str]) -> list[str]:
-        return [title, *(cell(system, task, write) for task in tasks)]
-
-    header = ["", *(_task_title(task) for task in tasks)]
-    compared = [
-        line(f"{OWN}, tokens/s", OWN, lambda found: f"{_best(found)['tokens_per_second']:.0f}"),
-        *(
-            line(system, system, lambda found: _times(_best(found)))
-            for system in systems
-            if system != OWN
-        ),
-        line(f"{OWN}, share of the peak", OWN, lambda found: _share(_best(found))),
-    ]
-    both = [line(system, system, _rates) for system in systems]
-    precisions = " / ".join(dict.fromkeys(row["precision"] for row in rows))
-    counts = sorted({len(row["seconds"]) for row in rows})
-    rounds = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
-    return [
-        "How many times as long as tfmr the others take, each at the precision of products that "
-        f"suits it better: the median of {rounds} rounds, and in brackets the lowest and the "
-        "highest. Tokens are target tokens without padding. The peak is the rate of a "
-        f"large product of matrices, {_peak(record)}. {_arithmetic(record)}",
-        markdown(header, compared),
-        f"Tokens per second at either precision, {precisions}:",
-        markdown(header, both),
-    ]
+    lines = [line(f"{OWN}, tokens/s", OWN, lambda row, _: f"{row['tokens_per_second']:.0f}")]
+    lines += [line(system, system, _ratio) for system in systems if system != OWN]
+    if not mixed:
+        lines.append(line(f"{OWN}, share of the peak", OWN, lambda row, _: _share(row)))
+    return markdown(["", *tasks], lines)
 
 
-def _arithmetic(record: Record) -> str:
-    settings = record["settings"]
-    if settings.get("bf16"):
-        return "Training multiplies in bf16 throughout."
-    said = ["Training multiplies in fp32."]
-    if settings.get("own_bf16"):
-        said = ["Training multiplies in fp32, but at its own defaults tfmr does so in bf16."]
-        if "bfloat16" in settings.get("decoder", {}).values():
-            said.append("At medium it also translates so.")
-        said.append("Its share is always one of the peak in fp32.")
-    return " ".join(said)
+def _task(row: Row) -> str:
+    """The heading of a task. Records before version 0.2 measured two placements of dropout."""
+    titles = {"beam": "beam 4", "single": "one sentence at a time"}
+    task = titles.get(row["task"], row["task"])
+    return f"{task}, own dropout" if row.get("dropout") == "own" else task
 
 
-def _task_title(task: tuple[str, str | None]) -> str:
-    name, dropout = task
-    titles = {"beam": "beam 4", "single": "one by one"}
-    return titles.get(name, name) + (", own defaults" if dropout == "own" else "")
-
-
-def _best(found: list[Row]) -> Row:
-    [row] = [row for row in found if row["best"]]
-    return row
-
-
-def _rates(found: list[Row]) -> str:
-    return " / ".join(f"{row['tokens_per_second']:.0f}" for row in found)
-
-
-def _times(row: Row) -> str:
-    return f"{row['times']:.2f} ({row['times_low']:.2f}–{row['times_high']:.2f})"
+def _ratio(row: Row, own: Row) -> str:
+    spread = ratio(row["seconds"], own["seconds"])
+    return f"{spread.median:.2f} ({spread.min:.2f}–{spread.max:.2f})"
 
 
 def _share(row: Row) -> str:
     return f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else NOTHING
 
 
-def _peak(record: Record) -> str:
-    rates = [row["gflops"] for row in record["rows"] if row["system"] == PEAK and row["best"]]
-    return f"{min(rates):.0f} to {max(rates):.0f} GFLOP/s" if rates else "which was not measured"
+def _peak(peaks: Iterable[Row], precision: str) -> str:
+    """The peak of each task, as a range."""
+    tasks: dict[str, float] = {}
+    for row in peaks:
+        if row["precision"] == precision:
+            tasks[_task(row)] = max(row["gflops"], tasks.get(_task(row), 0.0))
+    if not tasks:
+        return "The peak was not measured."
+    low, high = f"{min(tasks.values()):.0f}", f"{max(tasks.values()):.0f}"
+    return f"Peak: {low if low == high else f'{low} to {high}'} GFLOP/s."
+
+
+def versus(record: Record) -> list[str]:
+    """The ratio of the times of two checkouts, by task and precision."""
+    settings = record["settings"]
+    lines = [
+        [
+            f"{_task(row)}, {row['precision']}",
+            f"{row['ratio']:.2f}",
+            f"{row['ratio_min']:.2f}–{row['ratio_max']:.2f}",
+            str(len(row["seconds_new"])),
+        ]
+        for row in record["rows"]
+    ]
+    return [
+        f"Time of commit {settings['new']} divided by the time of commit {settings['old']}; below "
+        "1, the former is faster.",
+        markdown(["", "median ratio", "lowest to highest", "rounds"], lines),
+    ]
 
 
 def scores(record: Record) -> list[str]:
-    """BLEU by system and time: the mean of the seeds, with the lowest and the highest."""
+    """BLEU by system and training time: mean and range over the seeds."""
     rows = record["rows"]
     times = list(dict.fromkeys(row["minutes"] for row in rows))
     parts = [part for part in SCORED if any(part in row for row in rows)]
@@ -222,14 +249,14 @@ def scores(record: Record) -> list[str]:
     settings = record["settings"]
     return [
         f"BLEU on {settings['corpus']} {settings['direction']}, {seeds} seed{'s' * (seeds != 1)}: "
-        "the mean, and in brackets the lowest and the highest. sacreBLEU "
+        "the mean, with the lowest and the highest in parentheses. sacreBLEU "
         f"`{'`, `'.join(signatures)}`.",
         markdown(header, lines),
     ]
 
 
 def multi30k(record: Record) -> list[str]:
-    """BLEU by direction and time, a line for each."""
+    """BLEU by direction, recipe and training time."""
     rows = record["rows"]
     directions = list(dict.fromkeys(row["direction"] for row in rows))
     parts = [part for part in SCORED if any(part in row for row in rows)]
@@ -244,37 +271,41 @@ def multi30k(record: Record) -> list[str]:
     parameters = sorted({row["parameters"] for row in rows})
     signatures = sorted({row["signature"] for row in rows})
     return [
-        "BLEU on Multi30k's validation part and test2016: the mean of the seeds, and in brackets "
-        f"the lowest and the highest. {' or '.join(f'{n:,}' for n in parameters)} parameters. "
+        "BLEU on Multi30k's validation set and on test2016: the mean over the seeds, with the "
+        "lowest and the highest in parentheses. "
+        f"{' or '.join(f'{n:,}' for n in parameters)} parameters. "
         f"sacreBLEU `{'`, `'.join(signatures)}`.",
-        markdown(["", "recipe", "trained", "seeds", *(SCORED[p] for p in parts)], lines),
+        markdown(["", "recipe", "training", "seeds", *(SCORED[p] for p in parts)], lines),
     ]
 
 
 def _spread(numbers: Sequence[float]) -> str:
+    """Mean and range."""
     if not numbers:
         return NOTHING
-    middle = f"{mean(numbers):.1f}"
-    return middle if len(numbers) == 1 else f"{middle} ({min(numbers):.1f}–{max(numbers):.1f})"
+    average = f"{mean(numbers):.1f}"
+    return average if len(numbers) == 1 else f"{average} ({min(numbers):.1f}–{max(numbers):.1f})"
 
 
-def growth(record: Record) -> list[str]:
+def scaling(record: Record) -> list[str]:
     """The fitted exponents."""
     fits = [{**row} for row in record["rows"] if row["what"] == "fit"]
     for row in fits:
         del row["what"]
-    about = "Exponents of power laws fitted from the size `since` on, with their standard errors."
-    return [about, all_of(fits)]
+    about = (
+        "Exponents of power laws, fitted to sizes of at least `fitted_from`, with standard errors."
+    )
+    return [about, all_columns(fits)]
 
 
-def all_of(rows: Sequence[Row]) -> str:
-    """A table of all columns of all rows."""
+def all_columns(rows: Sequence[Row]) -> str:
+    """A table of every column of the rows."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return markdown(names, [[str(row.get(name, NOTHING)) for name in names] for row in rows])
 
 
 def memory(record: Record) -> list[str]:
-    """What a process grew by when it opened, planned and read a corpus."""
+    """The growth of a process that opens a corpus, plans an epoch and reads batches."""
     moments = ("opened", "planned", "read", "peak")
     lines = [
         [
@@ -287,17 +318,18 @@ def memory(record: Record) -> list[str]:
         for row in record["rows"]
     ]
     return [
-        "Memory of a process in MB, beyond what it took before and without the pages of mapped "
-        "files, which the system may drop: when it had opened a generated corpus, planned an "
-        f"epoch, and read {record['settings']['batches']} batches; and the peak of all.",
+        "Growth of a process's private memory in MB after opening a generated corpus, after "
+        f"planning an epoch and after reading {record['settings']['batches']} batches, and the "
+        "peak. Pages of memory-mapped files are not counted, since the system can drop them.",
         markdown(["", "pairs", "tokens", "file", *moments], lines),
     ]
 
 
 def profile(record: Record) -> list[str]:
-    """The share of each kind of work in the time of each task."""
+    """The share of each kind of operation in the time of each task."""
     rows = record["rows"]
     tasks = list(dict.fromkeys(row["task"] for row in rows))
+    titles = {row["task"]: f"{_task(row)}, {row['precision']}" for row in rows}
     found = {(row["kind"], row["task"]): row["share"] for row in rows}
     lines = [
         [
@@ -307,17 +339,17 @@ def profile(record: Record) -> list[str]:
         for kind in dict.fromkeys(row["kind"] for row in rows)
     ]
     return [
-        "Share of tfmr's time that each kind of work takes, under PyTorch's profiler, in the tasks "
-        "of speed.json.",
-        markdown(["", *(_task_title((task, None)) for task in tasks)], lines),
+        "Share of each kind of operation in tfmr's time in the tasks of speed.json, measured with "
+        "PyTorch's profiler.",
+        markdown(["", *(titles[task] for task in tasks)], lines),
     ]
 
 
 def heads(record: Record) -> list[str]:
-    """What is lost without each sublayer and without each head, in BLEU and in nats."""
-    intact, *gone = record["rows"]
-    sublayers = [row for row in gone if row["removed"] == "sublayer"]
-    n_heads = max((row["head"] for row in gone if row["removed"] == "head"), default=0)
+    """The loss of quality without each sublayer and each head, in BLEU and in nats."""
+    intact, *ablated = record["rows"]
+    sublayers = [row for row in ablated if row["ablated"] == "sublayer"]
+    n_heads = max((row["head"] for row in ablated if row["ablated"] == "head"), default=0)
 
     def lost(row: Row) -> str:
         bleu = intact["valid_bleu"] - row["valid_bleu"]
@@ -326,30 +358,32 @@ def heads(record: Record) -> list[str]:
     lines = []
     for whole in sublayers:
         where = {name: whole[name] for name in ("stack", "sublayer", "layer")}
-        own = [row for row in gone if row["removed"] == "head" and where.items() <= row.items()]
+        own = [row for row in ablated if row["ablated"] == "head" and where.items() <= row.items()]
         cells = [lost(row) for row in own] + [NOTHING] * (n_heads - len(own))
         lines.append([" ".join(str(value) for value in where.values()), lost(whole), *cells])
     settings = record["settings"]
     return [
-        f"BLEU and nats per token that are lost without a sublayer, or without one of its heads, "
-        f"on {settings['sentences']} sentences of the {settings['part']} part of "
-        f"{settings['corpus']} {settings['direction']}; the whole model has "
-        f"{intact['valid_bleu']:.1f} BLEU, greedy, and a loss of {intact['valid_loss']:.3f}.",
-        markdown(["", "whole", *(f"head {k + 1}" for k in range(n_heads))], lines),
+        "Decrease of BLEU / increase of cross-entropy in nats per token when a sublayer or one of "
+        f"its heads is ablated, on {settings['sentences']} sentences of the "
+        f"{settings['split']} set of {settings['corpus']} {settings['direction']}. The whole model "
+        f"has {intact['valid_bleu']:.1f} BLEU (greedy) and a cross-entropy of "
+        f"{intact['valid_loss']:.3f}.",
+        markdown(["", "sublayer", *(f"head {k + 1}" for k in range(n_heads))], lines),
     ]
 
 
 KINDS: dict[str, Callable[[Record], list[str]]] = {
     "speed": speed,
+    "versus": versus,
     "scores": scores,
     "line": scores,
     "multi30k": multi30k,
-    "growth": growth,
+    "scaling": scaling,
     "profile": profile,
     "memory": memory,
     "heads": heads,
 }
-"""What renders each kind of record."""
+"""The renderer of each kind of record."""
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Timing side by side: whatever slows the machine slows all who are measured.
+"""Interleaved timing, so that a disturbance of the machine affects all systems alike.
 
-On a machine that does anything else, the time of one thing alone says little, and the mean of many
-less. So those who are compared take turns, in an order that moves on by one place each round; each
-round's times are compared with one another; and of all the rounds the median is kept, with the
-lowest and the highest beside it.
+On a machine that also does other work, the time of one system alone says little. Systems that are
+compared therefore run in turn within each round, in an order that rotates from round to round. Each
+round gives one ratio per system; the median of the ratios is reported with the lowest and the
+highest.
 
-What is not compared is kept apart, each in a process of its own.
+Every task runs in a process of its own (:func:`run_in_new_process`).
 """
 
 import os
@@ -29,64 +29,69 @@ Arguments = ParamSpec("Arguments")
 
 @dataclass(frozen=True)
 class Spread:
-    """The median of some numbers, and the ends between which all of them lie."""
+    """Median, minimum and maximum of some numbers."""
 
-    middle: float
-    low: float
-    high: float
+    median: float
+    min: float
+    max: float
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> "Spread":
-        """Of one number or more."""
-        require(len(numbers) > 0, "there is no median of nothing: measure at least one round")
+        """The spread of one number or more."""
+        require(len(numbers) > 0, "expected at least one round, got none: there is no median")
         return cls(median(numbers), min(numbers), max(numbers))
 
 
-def take_turns(
-    contenders: dict[Name, Callable[[int], object]],
+def time_interleaved(
+    functions: dict[Name, Callable[[int], object]],
     *,
     rounds: int,
     warmup: int = 1,
     clock: Callable[[], float] = time.perf_counter,
-    on_turn: Callable[[Name], object] = lambda _: None,
+    on_call: Callable[[Name], object] = lambda _: None,
 ) -> dict[Name, list[float]]:
-    """The seconds that each contender took in each round.
+    """The seconds of each function in each round.
 
     Args:
-        contenders: what to do in round ``k``, ``warmup`` rounds included, by name.
-        rounds: how many are measured.
-        warmup: how many go before them unmeasured.
-        clock: tells the time in seconds.
-        on_turn: is called with the name of whoever has had its turn.
+        functions: called with the number of the round, warm-up rounds included, by name.
+        rounds: the number of measured rounds.
+        warmup: the number of rounds before them, which are not measured.
+        clock: returns the time in seconds.
+        on_call: called with a function's name after each call (for a progress bar).
     """
-    names = list(contenders)
+    names = list(functions)
     seconds: dict[Name, list[float]] = {name: [] for name in names}
     for k in range(warmup + rounds):
         first = k % len(names)
         for name in names[first:] + names[:first]:
-            began = clock()
-            contenders[name](k)
+            start = clock()
+            functions[name](k)
             if k >= warmup:
-                seconds[name].append(clock() - began)
-            on_turn(name)
+                seconds[name].append(clock() - start)
+            on_call(name)
     return seconds
 
 
-def apart(
+def ratio(seconds: Sequence[float], baseline: Sequence[float]) -> Spread:
+    """The spread over the rounds of ``seconds`` divided by ``baseline``, round by round."""
+    return Spread.of([a / b for a, b in zip(seconds, baseline, strict=True)])
+
+
+def run_in_new_process(
     function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Result:
     """What ``function`` returns when a new process calls it.
 
-    How fast memory is to be had depends on what a process has taken and given back before. So what
-    is measured by itself must not come after something else.
+    The allocator's speed depends on what a process has allocated and freed before, so a measurement
+    must not follow another one in the same process.
     """
-    kind = get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=kind, initializer=_end_with_parent) as process:
+    context = get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context, initializer=_end_with_parent) as process:
         return process.submit(function, *args, **kwargs).result()
 
 
 def _end_with_parent() -> None:
-    """Or whoever kills a measurement and begins another would measure beside what is left of it."""
+    """End this process when its parent ends, so that a killed benchmark leaves no load behind."""
 
     def watch() -> None:
         parent = parent_process()
@@ -97,13 +102,8 @@ def _end_with_parent() -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def ratio(seconds: Sequence[float], others: Sequence[float]) -> Spread:
-    """How many times as long as ``others`` took ``seconds``, round by round."""
-    return Spread.of([own / other for own, other in zip(seconds, others, strict=True)])
-
-
-def wall_clock(device: str) -> Callable[[], float]:
-    """A clock that first waits until the device has done what it was told."""
+def device_clock(device: str) -> Callable[[], float]:
+    """A clock that first waits until all work queued on the device is done."""
     if not device.startswith("cuda"):
         return time.perf_counter
 

@@ -1,5 +1,5 @@
-"""How cost grows: of attention with the length, of decoding with it, of training with the corpus.
+"""How cost scales: attention and decoding with the length, training with the size of the corpus.
 
-``python -m benchmarks.cost`` measures all three, on one thread and with what is compared taking
-turns, and leaves a record of each in this folder (:mod:`benchmarks.growth` says how to read it).
+``python -m benchmarks.cost`` measures all three on one thread, in interleaved rounds, and writes a
+record of each into this folder (format: :mod:`benchmarks.scaling`).
 """

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.cost``: measure, fit, record."""
+"""``python -m benchmarks.cost``: measure and fit how cost scales, and record it."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import torch
 import tyro
 
 from benchmarks.cost import attention, decoding, training
-from benchmarks.record import facts, write
+from benchmarks.record import collect_metadata, write
 from tfmr.data import corpora
 from tfmr.errors import TfmrError
 from tfmr.train.trainer import StepRecord
@@ -29,51 +29,51 @@ def cost(
     rounds: int = 5,
     out: Path = Path(__file__).parent,
 ) -> None:
-    """Measure how cost grows, on one thread, in about seven minutes, and record it.
+    """Measure how cost scales, on one thread, in about seven minutes, and record it.
 
-    Nothing else should run meanwhile.
+    Run this on an otherwise idle machine.
 
     Args:
-        parts: what to measure; all if none is named.
-        corpus: what training learns from; "pocket" needs no data.
-        direction: its languages.
-        rounds: how often attention and decoding are timed, in turns; the median is kept.
-        out: the folder for the records.
+        parts: what to measure. Default: everything.
+        corpus: the training corpus; "pocket" needs no download.
+        direction: source and target language.
+        rounds: measured rounds of attention and decoding; the median is recorded.
+        out: the folder of the records.
     """
     torch.set_num_threads(1)
-    # Before the first record changes a file, which would make the commit look changed.
-    about = facts()
+    # Collected first: writing a record would mark the checkout as changed.
+    metadata = collect_metadata()
     for part in parts:
         print(part, file=sys.stderr)
         if part == "attention":
             write(
                 out / "attention.json",
-                "growth",
+                "scaling",
                 attention.measure(rounds=rounds),
                 settings={**attention.SETTINGS, "rounds": rounds},
-                about=about,
+                metadata=metadata,
             )
         elif part == "decoding":
             write(
                 out / "decoding.json",
-                "growth",
+                "scaling",
                 decoding.measure(rounds=rounds),
                 settings={**decoding.SETTINGS, "rounds": rounds},
-                about=about,
+                metadata=metadata,
             )
         else:
             loaded = corpora.load(corpus, direction)
             write(
                 out / "training.json",
-                "growth",
-                training.measure(loaded, on_step=tell),
+                "scaling",
+                training.measure(loaded, on_step=print_progress),
                 settings=training.settings(loaded, training.STEPS),
-                about=about,
+                metadata=metadata,
             )
 
 
-def tell(step: StepRecord) -> None:
-    """Say now and then how far a training is."""
+def print_progress(step: StepRecord) -> None:
+    """Print the loss every 200 steps."""
     if step.step % 200 == 0:
         print(f"step {step.step}: loss {step.loss:.2f}", file=sys.stderr)
 

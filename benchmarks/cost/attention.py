@@ -1,11 +1,11 @@
-"""Time and memory of attention against the number of positions."""
+"""Time and memory of attention as a function of the number of positions."""
 
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from benchmarks.growth import Row, fitted, peak_bytes, seconds_of
+from benchmarks.scaling import Row, fitted, peak_bytes, seconds_of
 from tfmr.attention import fused_attention, scaled_dot_product_attention
 from tfmr.local_attention import local_attention
 
@@ -15,53 +15,55 @@ RADIUS = 64
 KINDS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "naive": lambda q, k, v: scaled_dot_product_attention(q, k, v)[0],
     "fused": fused_attention,
-    "window": lambda q, k, v: local_attention(q, k, v, RADIUS),
+    "local": lambda q, k, v: local_attention(q, k, v, RADIUS),
 }
-WAYS = ("forward", "training")
-"""Training adds the backward pass."""
+MODES = ("forward", "training")
+"""Training includes the backward pass."""
 
 LENGTHS = (64, 128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192)
-LONGEST = {"naive": 4096, "fused": 8192, "window": 8192}
-"""Naive training on 8192 positions would hold 3 GiB."""
-LONG = 1024
-"""From this many positions on, what an operation costs outweighs what it costs to start one."""
+MAX_LENGTHS = {"naive": 4096, "fused": 8192, "local": 8192}
+"""Naive attention with its backward pass takes 3 GiB at 8192 positions."""
+FITTED_FROM = 1024
+"""From this length on, the cost of an operation exceeds its fixed overhead."""
 
 SETTINGS = {"batch": 1, "heads": HEADS, "d_k": D_K, "radius": RADIUS, "precision": "fp32"}
 
 
-def attend(kind: str, way: str, length: int) -> Callable[[], None]:
-    """One attention from ``length`` positions to themselves, ready to be called."""
+def attend(kind: str, mode: str, length: int) -> Callable[[], None]:
+    """A call of self-attention over ``length`` positions."""
     generator = torch.Generator().manual_seed(length)
-    q, k, v, pull = (torch.randn(1, HEADS, length, D_K, generator=generator) for _ in range(4))
-    inputs = [x.requires_grad_(way == "training") for x in (q, k, v)]
+    q, k, v, grad = (torch.randn(1, HEADS, length, D_K, generator=generator) for _ in range(4))
+    inputs = [x.requires_grad_(mode == "training") for x in (q, k, v)]
 
     def work() -> None:
         out = KINDS[kind](*inputs)
-        if way == "training":
-            torch.autograd.grad(out, inputs, pull)
+        if mode == "training":
+            torch.autograd.grad(out, inputs, grad)
 
     return work
 
 
-def measure(*, lengths: Sequence[int] = LENGTHS, since: int = LONG, rounds: int = 5) -> list[Row]:
-    """A row for each kind, way and length, and the power laws of ``seconds`` and of ``bytes``."""
+def measure(
+    *, lengths: Sequence[int] = LENGTHS, fitted_from: int = FITTED_FROM, rounds: int = 5
+) -> list[Row]:
+    """A row for each kind, mode and length, and the power laws of ``seconds`` and ``bytes``."""
     names = [
-        (kind, way, length)
+        (kind, mode, length)
         for length in lengths
         for kind in KINDS
-        for way in WAYS
-        if length <= LONGEST[kind]
+        for mode in MODES
+        if length <= MAX_LENGTHS[kind]
     ]
     works = [attend(*name) for name in names]
-    held = [peak_bytes(work) for work in works]
+    peaks = [peak_bytes(work) for work in works]
     seconds = seconds_of(works, rounds=rounds)
     rows: list[Row] = [
-        {"what": "point", "kind": kind, "way": way, "size": length, **times, "bytes": memory}
-        for (kind, way, length), times, memory in zip(names, seconds, held, strict=True)
+        {"what": "point", "kind": kind, "mode": mode, "size": length, **times, "bytes": memory}
+        for (kind, mode, length), times, memory in zip(names, seconds, peaks, strict=True)
     ]
     return rows + [
-        fitted(rows, of, since, kind=kind, way=way)
-        for of in ("seconds", "bytes")
-        for way in WAYS
+        fitted(rows, quantity, fitted_from, kind=kind, mode=mode)
+        for quantity in ("seconds", "bytes")
+        for mode in MODES
         for kind in KINDS
     ]

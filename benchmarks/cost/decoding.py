@@ -1,19 +1,20 @@
-"""Time of a sentence, decoded with and without the cache, against the number of its tokens.
+"""Time of decoding one sentence, with and without a KV cache, as a function of its length.
 
-Without it, the source and all that was said so far are read anew for every token. The source is as
-long as its translation.
+Without the cache, the source and the whole prefix are processed for every token. The source is as
+long as the translation.
 """
 
 import dataclasses
 from collections.abc import Callable, Sequence
 
 import torch
+from tfmr.config import TransformerConfig
 from torch import Tensor
 
-from benchmarks.growth import Row, fitted, seconds_of
+from benchmarks.scaling import Row, fitted, seconds_of
 from tfmr.decode import greedy_search, greedy_search_naive
 from tfmr.errors import require
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.special_tokens import EOS, UNK
 from tfmr.translator import DecoderState
 
@@ -22,51 +23,56 @@ CONFIG = TransformerConfig(
 )
 KINDS = ("naive", "cached")
 LENGTHS = (16, 32, 64, 96, 128, 192, 256)
-LONG = 64
+FITTED_FROM = 64
 
 SETTINGS = {"sentences": 1, **dataclasses.asdict(CONFIG), "max_length": "size"}
 
 
-class Endless(Transformer):
-    """A model that never ends a sentence: decoding goes on up to its ``max_length``."""
+class WithoutEos(Transformer):
+    """A model that never predicts ``EOS``: decoding continues up to ``max_length``."""
 
     def scores(self, x: Tensor) -> Tensor:
-        """Those of the model, but for the end."""
-        return _without_end(super().scores(x))
+        """The model's scores, with that of ``EOS`` set to minus infinity."""
+        return _suppress_eos(super().scores(x))
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """Those of the model, but for the end."""
-        return _without_end(super().step(tokens, state))
+        """The model's scores, with that of ``EOS`` set to minus infinity."""
+        return _suppress_eos(super().step(tokens, state))
 
 
-def _without_end(scores: Tensor) -> Tensor:
+def _suppress_eos(scores: Tensor) -> Tensor:
     scores[..., EOS] = -torch.inf
     return scores
 
 
-def say(kind: str, length: int) -> Callable[[], None]:
-    """One translation of ``length`` tokens into as many, ready to be called."""
+def translate(kind: str, length: int) -> Callable[[], None]:
+    """A call that translates ``length`` tokens into as many."""
     torch.manual_seed(0)
-    model = Endless(dataclasses.replace(CONFIG, max_length=length)).eval()
+    model = WithoutEos(dataclasses.replace(CONFIG, max_length=length)).eval()
     source = torch.randint(UNK + 1, CONFIG.source_vocab, (1, length))
 
     def work() -> None:
-        said = (
+        ids = (
             greedy_search(model, source)[0]
             if kind == "cached"
             else greedy_search_naive(model, source)
         )
-        require(len(said) == length, f"{kind} decoding ended after {len(said)} of {length} tokens")
+        require(
+            len(ids) == length,
+            f"expected {length} tokens from {kind} decoding, got {len(ids)}",
+        )
 
     return work
 
 
-def measure(*, lengths: Sequence[int] = LENGTHS, since: int = LONG, rounds: int = 5) -> list[Row]:
-    """A row for each kind and length, and the power law of each kind."""
+def measure(
+    *, lengths: Sequence[int] = LENGTHS, fitted_from: int = FITTED_FROM, rounds: int = 5
+) -> list[Row]:
+    """A row for each kind and length, and a power law for each kind."""
     names = [(kind, length) for length in lengths for kind in KINDS]
-    seconds = seconds_of([say(*name) for name in names], rounds=rounds)
+    seconds = seconds_of([translate(*name) for name in names], rounds=rounds)
     rows: list[Row] = [
         {"what": "point", "kind": kind, "size": length, **times}
         for (kind, length), times in zip(names, seconds, strict=True)
     ]
-    return rows + [fitted(rows, "seconds", since, kind=kind) for kind in KINDS]
+    return rows + [fitted(rows, "seconds", fitted_from, kind=kind) for kind in KINDS]

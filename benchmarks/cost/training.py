@@ -1,4 +1,4 @@
-"""Time of an epoch, and quality after the same number of steps, against the size of the corpus."""
+"""Time of an epoch, and quality after a fixed number of steps, by the size of the corpus."""
 
 import dataclasses
 import random
@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from tfmr.config import TransformerConfig
+from tfmr.train.evaluation import bleu, mean_loss
 
-from benchmarks.growth import Row, fitted
+from benchmarks.scaling import Row, fitted
 from tfmr.data.batches import Batches
-from tfmr.data.corpus import Corpus, Pair
+from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import require
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.train.config import TrainConfig
-from tfmr.train.evaluation import bleu, mean_loss
 from tfmr.train.trainer import StepRecord, Trainer
 
 VOCAB = 3000
@@ -29,18 +30,18 @@ MODEL: dict[str, Any] = {
     "norm": "pre",
     "max_length": 128,
 }
-"""Small enough to be trained five times while a reader waits."""
+"""Small enough for five training runs in a few minutes."""
 TOKENS_PER_BATCH = 1024
 TRAIN = TrainConfig(peak_lr=3e-3, warmup=300)
 STEPS = 600
 SHARES = (16, 8, 4, 2, 1)
-"""The corpus is divided by these. Smaller parts lie in larger ones."""
+"""Divisors of the size of the corpus. Each subset contains the smaller ones."""
 WARM_UP = 20
-"""Steps of a model that is thrown away, so that the first one measured is like the others."""
+"""Steps of an unmeasured model, trained first."""
 
 
 def settings(corpus: Corpus, steps: int) -> dict[str, Any]:
-    """What all rows have in common."""
+    """The settings of the record."""
     return {
         "corpus": corpus.name,
         "direction": f"{corpus.source}-{corpus.target}",
@@ -59,22 +60,22 @@ def measure(
     shares: Sequence[int] = SHARES,
     on_step: Callable[[StepRecord], object] | None = None,
 ) -> list[Row]:
-    """A row for each part of the corpus, all with one vocabulary, and the power law of an epoch.
+    """A row for each subset of the corpus, all with one vocabulary, and the power law of an epoch.
 
     Raises:
-        TfmrError: if an epoch of the whole corpus has more than ``steps`` steps, so that the time
-            of one would not be known.
+        TfmrError: if an epoch of the whole corpus has more than ``steps`` steps, so that its time
+            cannot be measured.
     """
     pairs = list(corpus.train)
     random.Random(0).shuffle(pairs)
     tokenizer = Tokenizer.train_bpe([text for pair in corpus.train for text in pair], VOCAB)
     valid = batches(tokenizer, corpus.valid)
     parts = [batches(tokenizer, pairs[: len(pairs) // share]) for share in shares]
-    longest = max(part.count() for part in parts)
+    epoch = max(part.count() for part in parts)
     require(
-        longest <= steps,
-        f"an epoch of the whole corpus has {longest} steps: train for as many at least, not for "
-        f"{steps}",
+        epoch <= steps,
+        f"an epoch of the whole corpus has {epoch} steps: expected at least as many training "
+        f"steps, got {steps}",
     )
     Trainer(model(tokenizer), valid, TRAIN).run(steps=WARM_UP)
     rows: list[Row] = []
@@ -98,13 +99,13 @@ def measure(
 
 
 def model(tokenizer: Tokenizer) -> Transformer:
-    """A new model, the same at every call."""
+    """A new model with the same initial weights at every call."""
     torch.manual_seed(TRAIN.seed)
     vocab = tokenizer.vocab_size
     return Transformer(TransformerConfig(source_vocab=vocab, target_vocab=vocab, **MODEL))
 
 
-def batches(tokenizer: Tokenizer, pairs: Sequence[Pair]) -> Batches:
+def batches(tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> Batches:
     """Sentence pairs as batches of ids."""
     sides = [tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1)]
     return Batches(

@@ -1,33 +1,34 @@
-"""The systems that tfmr is compared with, each behind the same few methods."""
+"""The systems that tfmr is compared with, all with the same methods."""
 
-from benchmarks.peers.peer import Peer, Sites
+from tfmr.config import TransformerConfig
+
+from benchmarks.peers.peer import Peer
 from tfmr.errors import require
-from tfmr.model import TransformerConfig
 
-__all__ = ["PEERS", "Peer", "Sites", "build"]
+__all__ = ["PEERS", "Peer", "build"]
 
 PEERS = ("torch", "marian", "x-transformers")
-"""By the names of the command line."""
+"""Their names on the command line."""
 
 
-def build(name: str, config: TransformerConfig, dropout: float, sites: Sites) -> Peer:
-    """The peer ``name`` in the sizes of ``config``; its library is imported only here.
+def build(name: str, config: TransformerConfig, dropout: float) -> Peer:
+    """The peer ``name`` with the sizes of ``config``; imports its library.
 
     Raises:
-        TfmrError: if there is no such peer, or it has other parameters than it should.
+        TfmrError: if there is no such peer, or its number of parameters is wrong.
     """
-    require(name in PEERS, f"expected a peer among {', '.join(PEERS)}, got {name!r}")
+    require(name in PEERS, f"expected one of the peers {', '.join(PEERS)}, got {name!r}")
     if name == "torch":
         from benchmarks.peers.torch_nn import TorchNN
 
-        peer: Peer = TorchNN(config, dropout, sites)
+        peer: Peer = TorchNN(config, dropout)
     elif name == "marian":
         from benchmarks.peers.marian import Marian
 
-        peer = Marian(config, dropout, sites)
+        peer = Marian(config, dropout)
     else:
         from benchmarks.peers.xt import XTransformers
 
-        peer = XTransformers(config, dropout, sites)
+        peer = XTransformers(config, dropout)
     peer.check_size()
     return peer

@@ -1,56 +1,55 @@
-"""Marian as Hugging Face's ``transformers`` has it, the library's model for translation."""
+"""Marian, the translation model of Hugging Face's ``transformers``."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from jaxtyping import Bool, Float, Int
+from tfmr.config import TransformerConfig
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from benchmarks.peers.peer import Peer, Sites, attentions, copy, rows_kept, rows_of
+from benchmarks.peers.peer import Peer, attentions, copy, parent_rows, selected_rows
 from tfmr.errors import require
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.special_tokens import BOS, EOS, PAD
 from tfmr.translator import DecoderState
 
 
 @dataclass
 class Cached:
-    """The library's own cache, and what its decoder reads."""
+    """The library's own cache, and the encoder output."""
 
     memory: Float[Tensor, "rows source d_model"]
     keep_mask: Bool[Tensor, "rows source"]
     cache: Any
     beam: int
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> None:
-        """Go on with these sentences only."""
-        rows = rows_kept(sentences, self.beam)
+    def select(self, sentences: Int[Tensor, "selected"]) -> None:
+        """Continue with these sentences only."""
+        rows = selected_rows(sentences, self.beam)
         self.memory, self.keep_mask = self.memory[rows], self.keep_mask[rows]
         self.cache.batch_select_indices(rows)
 
     def reorder(self, parents: Int[Tensor, "sentences beam"]) -> None:
-        """Let each hypothesis continue its parent."""
-        self.cache.reorder_cache(rows_of(parents))
+        """Replace each hypothesis by its parent."""
+        self.cache.reorder_cache(parent_rows(parents))
 
 
 class Marian(Peer):
-    """``MarianMTModel`` with its fused attention, trained from its logits, decoding by its own
-    ``generate`` and cache. Dropout of its own is where the paper has it.
+    """``MarianMTModel`` with its fused attention; it decodes with its own ``generate`` and cache.
 
-    It knows only post-norm.
+    It supports post-norm only.
     """
 
     title: ClassVar[str] = "Hugging Face Marian"
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 
-    def __init__(self, config: TransformerConfig, dropout: float, sites: Sites) -> None:
+    def __init__(self, config: TransformerConfig, dropout: float) -> None:
         super().__init__()
-        require(config.norm == "post", "Marian has post-norm only: got a configuration with pre")
+        require(config.norm == "post", "Marian supports norm='post' only, got norm='pre'")
         self.config = config
-        nowhere = {"activation_dropout": 0.0, "attention_dropout": 0.0} if sites == "paper" else {}
         self.translator = MarianMTModel(
             MarianConfig(
                 vocab_size=config.target_vocab,
@@ -71,13 +70,14 @@ class Marian(Peer):
                 forced_eos_token_id=None,
                 decoder_start_token_id=BOS,
                 attn_implementation="sdpa",
-                **nowhere,
+                activation_dropout=0.0,
+                attention_dropout=0.0,
             )
         )
         self.output = self.translator.lm_head
 
-    def adopt(self, own: Transformer) -> slice:
-        """All weights and the table of positions, which has its sines before its cosines."""
+    def load_weights(self, own: Transformer) -> slice:
+        """All weights, and the position table, whose sines precede its cosines."""
         theirs = self.translator.model
         assert own.position is not None
         table: Any = own.position.table
@@ -90,12 +90,12 @@ class Marian(Peer):
         stacks = [(theirs.encoder, own.encoder), (theirs.decoder, own.decoder)]
         for stack, ours in stacks:
             for layer, block in zip(stack.layers, ours.blocks, strict=True):
-                readers = [getattr(layer, name, None) for name in ("self_attn", "encoder_attn")]
-                for reader, attention in zip(filter(None, readers), attentions(block), strict=True):
+                modules = [getattr(layer, name, None) for name in ("self_attn", "encoder_attn")]
+                for module, attention in zip(filter(None, modules), attentions(block), strict=True):
                     for letter in "qkv":
                         projection = getattr(attention, f"w_{letter}")
-                        pairs.append((getattr(reader, f"{letter}_proj").weight, projection.weight))
-                    pairs.append((reader.out_proj.weight, attention.w_o.weight))
+                        pairs.append((getattr(module, f"{letter}_proj").weight, projection.weight))
+                    pairs.append((module.out_proj.weight, attention.w_o.weight))
                 pairs.append((layer.fc1.weight, block.feed_forward.expand.weight))
                 pairs.append((layer.fc2.weight, block.feed_forward.contract.weight))
         copy(pairs)
@@ -104,7 +104,7 @@ class Marian(Peer):
     def hidden(
         self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
     ) -> Float[Tensor, "batch target d_model"]:
-        """The decoder's vectors; the bias that it adds to scores is zero and is not trained."""
+        """The decoder output. The bias that Marian adds to the logits is zero and not trained."""
         keep = (source != PAD).long()
         hidden: Tensor = self.translator.model(
             input_ids=source, attention_mask=keep, decoder_input_ids=target, use_cache=False
@@ -114,15 +114,17 @@ class Marian(Peer):
     def forward(
         self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
     ) -> Float[Tensor, "batch target vocab"]:
-        """Scores, as a user of the library asks for them."""
+        """Logits, computed as a user of the library does."""
         keep = (source != PAD).long()
         logits: Tensor = self.translator(
             input_ids=source, attention_mask=keep, decoder_input_ids=target, use_cache=False
         ).logits
         return logits
 
-    def start(self, source: Int[Tensor, "batch source"], longest: int, beam: int = 1) -> Cached:
-        """Read the source."""
+    def start(
+        self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
+    ) -> Cached:
+        """Encode the source."""
         keep = source != PAD
         memory = self.translator.model.encoder(
             input_ids=source, attention_mask=keep.long()
@@ -132,7 +134,7 @@ class Marian(Peer):
         return Cached(memory, keep, cache, beam)
 
     def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
-        """Say ``tokens``; the scores of what may come next."""
+        """Append ``tokens`` to the prefixes; the logits of the next token."""
         assert isinstance(state, Cached)
         logits: Tensor = self.translator(
             attention_mask=state.keep_mask.long(),
@@ -146,8 +148,8 @@ class Marian(Peer):
     def search(
         self, source: Int[Tensor, "batch source"], steps: int, beam: int
     ) -> Int[Tensor, "batch steps"]:
-        """By ``generate``, which is told the least and the most."""
-        said: Tensor = self.translator.generate(
+        """With ``generate``, given minimum and maximum length."""
+        ids: Tensor = self.translator.generate(
             source,
             attention_mask=(source != PAD).long(),
             num_beams=beam,
@@ -155,4 +157,4 @@ class Marian(Peer):
             min_new_tokens=steps,
             max_new_tokens=steps,
         )
-        return said[:, 1:]
+        return ids[:, 1:]

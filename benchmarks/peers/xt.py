@@ -1,31 +1,33 @@
-"""x-transformers: one Transformer with a switch for almost every idea since."""
+"""x-transformers, a Transformer with many optional variants."""
 
 import math
 from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
+from tfmr.config import TransformerConfig
 from torch import Tensor, nn
 from x_transformers import XTransformer
 
-from benchmarks.peers.peer import Peer, Sites, attentions, copy
+from benchmarks.peers.peer import Peer, attentions, copy
 from tfmr.errors import require
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.special_tokens import BOS, PAD
 
 
 class XTransformers(Peer):
-    """``XTransformer`` switched to the paper's model, with its fused attention.
+    """``XTransformer`` configured as the paper's model, with its fused attention.
 
-    Its attention has no biases, its norms have a gain only, and its sinusoids a learned scale. Its
-    beam search repeats the rows of the target and not those of the source, so it is none for
-    several sentences at once.
+    Its attention and its layer norms have no biases, and its sinusoidal positions have a learned
+    scale. Its beam search does not repeat the rows of the source, so it accepts only one sentence
+    at a time and is not used here.
     """
 
     title: ClassVar[str] = "x-transformers"
     searches: ClassVar[tuple[str, ...]] = ("greedy",)
+    bf16_weights: ClassVar[bool] = False
 
-    def __init__(self, config: TransformerConfig, dropout: float, sites: Sites) -> None:
+    def __init__(self, config: TransformerConfig, dropout: float) -> None:
         super().__init__()
         self.config = config
         switches = {
@@ -39,10 +41,9 @@ class XTransformers(Peer):
             "attn_flash": True,
             "scaled_sinu_pos_emb": True,
             "emb_dropout": dropout,
+            "attn_sublayer_dropout": dropout,
+            "ff_sublayer_dropout": dropout,
         }
-        places = ("sublayer_dropout",) if sites == "paper" else ("dropout",)
-        for place in places:
-            switches |= {f"attn_{place}": dropout, f"ff_{place}": dropout}
         self.translator = XTransformer(
             dim=config.d_model,
             tie_token_emb=True,
@@ -56,32 +57,33 @@ class XTransformers(Peer):
         self.output.weight = self.translator.decoder.net.token_emb.emb.weight
 
     def surplus(self) -> int:
-        """Without biases in attention and norms, with a scale for the positions of either side."""
+        """No biases in attention and layer norms; a scale for the positions of each stack."""
         c = self.config
         attentions = c.n_encoder + 2 * c.n_decoder
         norms = 2 * c.n_encoder + 3 * c.n_decoder + (2 if c.norm == "pre" else 0)
         return 2 - (4 * attentions + norms) * c.d_model
 
-    def adopt(self, own: Transformer) -> Int[Tensor, "d_model"]:
-        """All weights, their columns in another order: its positions are all sines, then all
-        cosines. Where tfmr scales an embedding by √d_model, it holds the scaled one.
+    def load_weights(self, own: Transformer) -> Int[Tensor, "d_model"]:
+        """All weights, with permuted columns: its positions are all sines, then all cosines.
+
+        tfmr multiplies embeddings by √d_model; x-transformers stores the product.
         """
         d_model = self.config.d_model
         order = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
         theirs = (self.translator.encoder, self.translator.decoder.net)
         scaled = own.target_embedding.weight[:, order] * math.sqrt(d_model)
-        pairs = [(side.token_emb.emb.weight, scaled) for side in theirs]
-        pairs += [(side.pos_emb.scale, torch.ones(1)) for side in theirs]
+        pairs = [(stack.token_emb.emb.weight, scaled) for stack in theirs]
+        pairs += [(stack.pos_emb.scale, torch.ones(1)) for stack in theirs]
         stacks: tuple[Any, Any] = (own.encoder, own.decoder)
-        for side, ours in zip(theirs, stacks, strict=True):
-            layers = iter(side.attn_layers.layers)
+        for stack, ours in zip(theirs, stacks, strict=True):
+            layers = iter(stack.attn_layers.layers)
             for block in ours.blocks:
                 for attention in attentions(block):
-                    _, reader, _ = next(layers)
+                    _, module, _ = next(layers)
                     for letter in "qkv":
                         projection = getattr(attention, f"w_{letter}").weight
-                        pairs.append((getattr(reader, f"to_{letter}").weight, projection[:, order]))
-                    pairs.append((reader.to_out.weight, attention.w_o.weight[order]))
+                        pairs.append((getattr(module, f"to_{letter}").weight, projection[:, order]))
+                    pairs.append((module.to_out.weight, attention.w_o.weight[order]))
                 _, feed, _ = next(layers)
                 first, last = (m for m in feed.modules() if isinstance(m, nn.Linear))
                 pairs.append((first.weight, block.feed_forward.expand.weight[:, order]))
@@ -93,7 +95,7 @@ class XTransformers(Peer):
     def hidden(
         self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
     ) -> Float[Tensor, "batch target d_model"]:
-        """The decoder's vectors."""
+        """The decoder output."""
         keep = source != PAD
         memory = self.translator.encoder(source, mask=keep, return_embeddings=True)
         hidden: Tensor = self.translator.decoder.net(
@@ -104,10 +106,12 @@ class XTransformers(Peer):
     def search(
         self, source: Int[Tensor, "batch source"], steps: int, beam: int
     ) -> Int[Tensor, "batch steps"]:
-        """By its own ``generate``, which goes on for as long as it is told."""
-        require(beam == 1, "x-transformers has a beam for one sentence at a time only")
-        begin = torch.full((len(source), 1), BOS, device=source.device)
-        said: Tensor = self.translator.generate(
-            source, begin, steps, mask=source != PAD, temperature=0.0, cache_kv=True
+        """With its own ``generate``, which produces the given number of tokens."""
+        require(
+            beam == 1, f"x-transformers has no batched beam search: expected beam=1, got {beam}"
         )
-        return said
+        start = torch.full((len(source), 1), BOS, device=source.device)
+        ids: Tensor = self.translator.generate(
+            source, start, steps, mask=source != PAD, temperature=0.0, cache_kv=True
+        )
+        return ids

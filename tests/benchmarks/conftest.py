@@ -1,4 +1,4 @@
-"""The shapes of every signature of the benchmarks are checked too."""
+"""Fixtures of the benchmark tests; the shapes of every signature are checked."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,16 +10,16 @@ jaxtyping.install_import_hook("benchmarks", "beartype.beartype")
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is measured apart is measured here, as the test has changed it; the names of it."""
+def in_process(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Measure in this process, where monkeypatches apply; the names of the measured tasks."""
     from benchmarks import profile, speed
 
-    names: list[str] = []
+    tasks: list[str] = []
 
-    def call(function: Callable[..., Any], *arguments: Any) -> Any:
-        names.append(" ".join(each for each in arguments if isinstance(each, str)))
-        return function(*arguments)
+    def call(function: Callable[..., Any], task: str, *arguments: Any) -> Any:
+        tasks.append(task)
+        return function(task, *arguments)
 
     for module in (profile, speed):
-        monkeypatch.setattr(module, "apart", call)
-    return names
+        monkeypatch.setattr(module, "run_in_new_process", call)
+    return tasks

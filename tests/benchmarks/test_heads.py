@@ -1,16 +1,17 @@
-"""Parts are taken away one at a time and put back, and the record is that of the model it names."""
+"""Each head and sublayer is ablated alone and restored."""
 
 from pathlib import Path
 
 import pytest
 import torch
+from tfmr.config import TransformerConfig
 
-from benchmarks.heads import MODEL, Heads, digest, measure, parts
-from benchmarks.record import FOLDER, read
+from benchmarks.heads import Heads, ablations, measure, weights_fingerprint
+from benchmarks.record import read
 from tfmr.data import corpora
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
 from tfmr.train import checkpoint
 from tfmr.train.checkpoint import Checkpoint, named_weights
@@ -23,8 +24,8 @@ WORDS = Tokenizer.words(text for pair in CORPUS.train for text in pair)
 def model() -> Transformer:
     torch.manual_seed(0)
     config = TransformerConfig(
-        WORDS.vocab_size, WORDS.vocab_size, d_model=16, n_heads=2, d_ff=16, n_encoder=2,
-        n_decoder=1, norm="pre", max_length=32,
+        source_vocab=WORDS.vocab_size, target_vocab=WORDS.vocab_size, d_model=16, n_heads=2,
+        d_ff=16, n_encoder=2, n_decoder=1, norm="pre", max_length=32,
     )  # fmt: skip
     return Transformer(config).eval()
 
@@ -35,17 +36,17 @@ def saved(model: Transformer | Seq2Seq, folder: Path) -> Path:
     return path
 
 
-def test_every_part_goes_alone_and_comes_back(model: Transformer) -> None:
+def test_each_ablation_changes_one_module_and_is_undone(model: Transformer) -> None:
     source, target = torch.tensor([[4, 5, 6]]), torch.tensor([[1, 7]])
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     whole = model(source, target)
     names = []
-    for name, gone in parts(model):
-        with gone:
+    for name, ablation in ablations(model):
+        with ablation:
             changed = {n for n, w in model.state_dict().items() if not torch.equal(w, before[n])}
             out = model(source, target)
         names.append(tuple(name.values()))
-        if name["removed"] == "nothing":
+        if name["ablated"] == "nothing":
             assert not changed
             continue
         block = f"{name['stack']}.blocks.{name['layer'] - 1}"
@@ -58,36 +59,29 @@ def test_every_part_goes_alone_and_comes_back(model: Transformer) -> None:
     assert ("head", "encoder", "self-attention", 2, 2) in names
 
 
-def test_the_record_begins_with_the_whole_model(tmp_path: Path, model: Transformer) -> None:
+def test_the_record_starts_with_the_whole_model(tmp_path: Path, model: Transformer) -> None:
     path = saved(model, tmp_path)
     Heads(path, "pocket", "en-fr", sentences=3, out=tmp_path / "heads.json")()
     record = read(tmp_path / "heads.json")
     assert record["settings"]["sentences"] == 3
-    assert record["settings"]["model"] == digest(path)
-    assert record["rows"][0]["removed"] == "nothing"
+    assert record["settings"]["model"] == weights_fingerprint(path)
+    assert record["rows"][0]["ablated"] == "nothing"
     assert record["rows"] == list(measure(model, WORDS, CORPUS.valid[:3]))
     losses = {row["valid_loss"] for row in record["rows"]}
     assert len(losses) > len(record["rows"]) / 2
 
 
-def test_a_model_without_heads_is_refused(tmp_path: Path) -> None:
+def test_a_model_without_heads_raises(tmp_path: Path) -> None:
     recurrent = Seq2Seq(Seq2SeqConfig(source_vocab=WORDS.vocab_size, target_vocab=WORDS.vocab_size))
-    with pytest.raises(TfmrError, match="has no heads: it holds a Seq2Seq"):
+    with pytest.raises(TfmrError, match="got a Seq2Seq, which has no heads"):
         Heads(saved(recurrent, tmp_path), "pocket", "en-fr", out=tmp_path / "x.json")()
 
 
-def test_what_is_recorded_was_measured_on_the_recorded_model() -> None:
-    record = read(FOLDER / "heads.json")
-    assert record["kind"] == "heads"
-    assert record["settings"]["model"] == digest(MODEL), "run python -m benchmarks.heads again"
-    assert record["settings"]["part"] == "valid"
-    rows = record["rows"]
-    model = checkpoint.load(MODEL).model()
-    assert isinstance(model, Transformer)
-    names = [
-        {name: value for name, value in row.items() if not name.startswith("valid")} for row in rows
-    ]
-    assert names == [name for name, _ in parts(model)]
-    heads = [row["valid_bleu"] for row in rows if row["removed"] == "head"]
-    others = [row["valid_bleu"] for row in rows if row["removed"] == "sublayer"]
-    assert min(heads) > min(others)
+def test_the_fingerprint_depends_on_the_weights_alone(tmp_path: Path, model: Transformer) -> None:
+    before = weights_fingerprint(saved(model, tmp_path))
+    with torch.no_grad():
+        model.output.weight[0] *= 2
+    assert weights_fingerprint(saved(model, tmp_path)) != before
+    with torch.no_grad():
+        model.output.weight[0] /= 2
+    assert weights_fingerprint(saved(model, tmp_path)) == before

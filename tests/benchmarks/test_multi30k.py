@@ -1,4 +1,4 @@
-"""Runs are planned first seed first, trained by the command line, and never repeated."""
+"""Runs are ordered by seed, trained by the command line, and not repeated."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.multi30k import PATIENT, TIMED, Multi30k, Planned
+from benchmarks.multi30k import PATIENT, TIMED, Multi30k, TrainingRun
 from benchmarks.record import read
 from tfmr.errors import TfmrError
 
@@ -21,7 +21,7 @@ Done = subprocess.CompletedProcess[str]
 
 
 class Shell:
-    """Stands for the command line: a run leaves a score for each of its minutes."""
+    """Replaces the command line: a run writes one score for each of its training times."""
 
     def __init__(self, *, fails: bool = False, most: int = 30_000) -> None:
         self.commands: list[list[str]] = []
@@ -46,9 +46,9 @@ class Shell:
         ]
         folder.mkdir(parents=True, exist_ok=True)
         recipe = {"budget": {"steps": [self.most]}}
-        facts = {"parameters": 7, "commit": "c", "recipe": recipe, "scores": scores}
-        facts |= {"hardware": {"threads": 2}}
-        (folder / "scores.json").write_text(json.dumps(facts), "utf-8")
+        metadata = {"parameters": 7, "commit": "c", "recipe": recipe, "scores": scores}
+        metadata |= {"hardware": {"threads": 2}}
+        (folder / "scores.json").write_text(json.dumps(metadata), "utf-8")
         return subprocess.CompletedProcess(words, int(self.fails))
 
 
@@ -61,9 +61,9 @@ def measured(
     return read(out)["rows"]
 
 
-def test_every_direction_comes_before_its_next_seed() -> None:
-    planned = [(run.recipe, run.direction, run.seed) for run in PLAN.planned()]
-    assert planned == [
+def test_the_first_seed_of_every_direction_comes_first() -> None:
+    runs = [(run.recipe, run.direction, run.seed) for run in PLAN.runs_to_record()]
+    assert runs == [
         (TIMED, "de-en", 0),
         (TIMED, "en-fr", 0),
         (TIMED, "de-en", 1),
@@ -71,7 +71,7 @@ def test_every_direction_comes_before_its_next_seed() -> None:
     ]
 
 
-def test_each_time_of_each_run_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_evaluation_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = measured(tmp_path, Shell(), monkeypatch)
     assert [(row["recipe"], row["direction"], row["seed"], row["minutes"]) for row in rows] == [
         *((TIMED, direction, 0, minutes) for direction in PLAN.seeds for minutes in PLAN.minutes),
@@ -79,25 +79,25 @@ def test_each_time_of_each_run_is_a_row(tmp_path: Path, monkeypatch: pytest.Monk
         (PATIENT, "en-fr", 0, 61.5),
     ]
     assert {(row["parameters"], row["commit"], row["threads"]) for row in rows} == {(7, "c", 2)}
-    assert [row.get("until") for row in rows] == [*[None] * 6, "until no better"]
+    assert [row.get("until") for row in rows] == [*[None] * 6, "until converged"]
 
 
-def test_a_patient_run_may_use_all_its_steps(
+def test_a_run_that_uses_all_its_steps_is_labelled_with_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = measured(tmp_path, Shell(most=9000), monkeypatch)
     assert rows[-1]["until"] == "9,000 steps"
 
 
-def test_what_is_done_is_not_repeated_and_what_was_stopped_goes_on(
+def test_finished_runs_are_not_repeated_and_interrupted_ones_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = measured(tmp_path, Shell(), monkeypatch)
     again = Shell()
     stopped = tmp_path / "runs" / f"{TIMED}-de-en-1"
-    facts = json.loads((stopped / "scores.json").read_text("utf-8"))
-    del facts["scores"][-1]
-    (stopped / "scores.json").write_text(json.dumps(facts), "utf-8")
+    metadata = json.loads((stopped / "scores.json").read_text("utf-8"))
+    del metadata["scores"][-1]
+    (stopped / "scores.json").write_text(json.dumps(metadata), "utf-8")
     (stopped / "recipe.toml").touch()
     assert measured(tmp_path, again, monkeypatch) == first
     [command] = again.commands
@@ -105,7 +105,7 @@ def test_what_is_done_is_not_repeated_and_what_was_stopped_goes_on(
     assert command[command.index("--seed") + 1] == "1"
 
 
-def test_a_recorded_run_is_kept_though_its_folder_is_gone(
+def test_recorded_rows_are_kept_without_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = measured(tmp_path, Shell(), monkeypatch)
@@ -118,35 +118,35 @@ def test_a_recorded_run_is_kept_though_its_folder_is_gone(
     assert len(again.commands) == 2
 
 
-def test_a_record_that_lacks_a_time_is_not_kept(
+def test_incomplete_recorded_rows_are_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = measured(tmp_path, Shell(), monkeypatch)
-    gone = Planned(TIMED, "de-en", 0, (5.0, 10.0), tmp_path / "gone")
-    assert gone.among(rows) == rows[:2]
-    assert gone.among(rows[1:]) == []
-    assert Planned(TIMED, "de-en", 7, (5.0, 10.0), tmp_path / "gone").among(rows) == []
+    gone = TrainingRun(TIMED, "de-en", 0, (5.0, 10.0), tmp_path / "gone")
+    assert gone.recorded(rows) == rows[:2]
+    assert gone.recorded(rows[1:]) == []
+    assert TrainingRun(TIMED, "de-en", 7, (5.0, 10.0), tmp_path / "gone").recorded(rows) == []
 
 
-def test_a_run_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_run_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TfmrError, match=f"the run in .*{TIMED}-de-en-0 failed"):
         measured(tmp_path, Shell(fails=True), monkeypatch)
     assert not (tmp_path / "multi30k.json").exists()
 
 
-def test_a_finished_run_is_not_scored_at_other_times(
+def test_other_training_times_of_a_finished_run_raise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured(tmp_path, Shell(), monkeypatch)
     monkeypatch.setattr(
         "benchmarks.multi30k.subprocess", SimpleNamespace(run=lambda words, check: Done(words, 0))
     )
-    with pytest.raises(TfmrError, match=r"scored at other times than \[2.5\]: ask for the same"):
+    with pytest.raises(TfmrError, match=r"not evaluated after \[2.5\] minutes: use the same"):
         Multi30k({"de-en": 1}, (2.5,), (), False, tmp_path / "runs", tmp_path / "other.json")()
 
 
-def test_the_command_is_one_that_a_reader_can_type(tmp_path: Path) -> None:
-    words = Planned(TIMED, "en-de", 2, (5.0, 10.0), tmp_path).command()
+def test_the_command_is_that_of_the_command_line(tmp_path: Path) -> None:
+    words = TrainingRun(TIMED, "en-de", 2, (5.0, 10.0), tmp_path).command()
     assert " ".join(words) == (
         "tfmr train --corpus multi30k --direction en-de --recipe multi30k --seed 2 "
         f"--out {tmp_path / 'multi30k-en-de-2'} --minutes 5 10"

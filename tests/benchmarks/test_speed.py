@@ -1,4 +1,4 @@
-"""The measurement from end to end, on sizes that cost nothing; and the work that is measured."""
+"""The speed and quality benchmarks end to end on tiny models, and their workload."""
 
 import dataclasses
 from pathlib import Path
@@ -6,19 +6,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import quality, speed
+from benchmarks import quality, speed, versus
 from benchmarks.quality import Quality
 from benchmarks.record import read
-from benchmarks.speed import Speed, product_error
+from benchmarks.speed import PEAK, Speed, exact_settings, matmul_error
 from benchmarks.tables import section
+from benchmarks.versus import Versus
 from benchmarks.workload import (
     LENGTHS,
     SETTINGS,
     Setting,
+    count_lengths,
     decoding_flops,
-    generated,
-    lengths,
-    sources,
+    generated_pairs,
+    source_batches,
     training_batches,
     training_flops,
 )
@@ -27,18 +28,18 @@ from tfmr.data.batches import collate
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer
 from tfmr.special_tokens import PAD
-from tfmr.train.recipes import RECIPES
+from tfmr.train.config import find_recipe
 
-PAIRS = generated()[:300]
+PAIRS = generated_pairs()[:300]
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch):
-    """Small models, no corpus; and torch as it was."""
+def small(monkeypatch: pytest.MonkeyPatch):
+    """Small models and generated sentences; restore PyTorch's setting."""
     before = torch.get_float32_matmul_precision()
     monkeypatch.setitem(SETTINGS, "A", Setting(16, 2, 32, 1, 100))
     monkeypatch.setitem(SETTINGS, "B", Setting(16, 4, 16, 1, None))
-    monkeypatch.setattr(speed, "tokenised", lambda: (PAIRS, "generated"))
+    monkeypatch.setattr(speed, "token_pairs", lambda: (PAIRS, "generated"))
     monkeypatch.setattr(speed, "SIZE", 32)
     monkeypatch.setattr(speed, "STEPS", 8)
     monkeypatch.setattr(speed, "SENTENCES", {"greedy": 3, "beam": 2, "single": 2})
@@ -46,49 +47,81 @@ def alone(monkeypatch: pytest.MonkeyPatch):
     torch.set_float32_matmul_precision(before)
 
 
-def test_every_task_is_measured_for_everybody(tmp_path: Path, here: list[str]) -> None:
-    Speed(peers=("torch",), rounds=2, out=tmp_path / "speed.json")()
-    trained = [f"train {setting} {sites}" for setting in "AB" for sites in ("paper", "own")]
-    assert here == [*trained, "greedy paper", "beam paper", "single paper"]
-    record = read(tmp_path / "speed.json")
-    seen = {(row["task"], row.get("dropout"), row["system"]) for row in record["rows"]}
-    systems = ("tfmr", "torch.nn.Transformer", "peak")
-    assert seen == {
-        *((f"train {s}", d, x) for s in "AB" for d in ("paper", "own") for x in systems),
-        *((task, None, x) for task in ("greedy", "beam", "single") for x in systems),
-    }
+def test_every_system_is_measured_in_both_precisions(tmp_path: Path, in_process: list[str]) -> None:
+    out = tmp_path / "speed.json"
+    Speed(peers=("torch",), precisions=("fp32", "bf16"), rounds=2, out=out)()
+    assert in_process == list(speed.TASKS)
+    record = read(out)
+    seen = {(row["task"], row["precision"], row["system"]) for row in record["rows"]}
+    systems = ("tfmr", "torch.nn.Transformer", PEAK)
+    assert seen == {(t, p, s) for t in speed.TASKS for p in ("fp32", "bf16") for s in systems}
+    settings = {row["float32_matmul_precision"] for row in record["rows"]}
+    assert settings == {*exact_settings("cpu"), "medium"}
     assert all(len(row["seconds"]) == 2 for row in record["rows"])
-    for row in record["rows"]:
-        if row["best"] and row["system"] == "tfmr":
-            assert row["times"] == row["times_low"] == row["times_high"] == 1.0
-    [greedy] = [
-        r for r in record["rows"] if r["task"] == "greedy" and r["best"] and r["system"] == "tfmr"
-    ]
-    assert greedy["share_of_peak"] > 0
+    assert all("share_of_peak" in row for row in record["rows"] if row["system"] != PEAK)
+    greedy = next(r for r in record["rows"] if (r["task"], r["system"]) == ("greedy", "tfmr"))
     assert 3 * 8 / max(greedy["seconds"]) * 0.99 <= greedy["tokens_per_second"]
     assert greedy["tokens_per_second"] <= 3 * 8 / min(greedy["seconds"]) * 1.01
-    assert "torch.nn.Transformer" in section("speed", record)
+    text = section("speed", record)
+    for title in ("All systems in fp32", "All systems in bf16", "Mixed"):
+        assert title in text
 
 
-def test_products_are_as_exact_as_they_say() -> None:
-    assert 0 < product_error("highest", "cpu") < 1e-6
+@pytest.mark.parametrize(("fast", "expected"), [(True, ("fp32", "bf16")), (False, ("fp32",))])
+def test_bf16_is_measured_by_default_where_it_is_fast(
+    monkeypatch: pytest.MonkeyPatch, fast: bool, expected: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(speed, "uses_bf16", lambda precision, device: fast)
+    assert speed.default_precisions("cpu") == expected
+    assert ("not measured" in Speed()._describe_bf16()) is not fast
 
 
-def test_the_recorded_lengths_are_those_of_the_generated_sentences() -> None:
-    pairs = generated()
+SMALL = """
+import benchmarks.speed
+from benchmarks.workload import SETTINGS, Setting
+SETTINGS["A"] = Setting(16, 2, 32, 1, 100)
+benchmarks.speed.STEPS, benchmarks.speed.SENTENCES = 8, {"greedy": 3}
+"""
+
+
+def test_a_checkout_is_compared_with_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versus, "token_pairs", lambda: (PAIRS, "generated"))
+    monkeypatch.setattr(versus, "WORKER", SMALL + versus.WORKER)
+    out = tmp_path / "versus.json"
+    Versus(versus.ROOT, tasks=("greedy",), precisions=("fp32",), rounds=2, out=out)()
+    [row] = read(out)["rows"]
+    assert (row["task"], row["precision"], len(row["seconds_new"])) == ("greedy", "fp32", 2)
+    assert row["ratio_min"] <= row["ratio"] <= row["ratio_max"]
+    assert "| greedy, fp32 |" in section("versus", read(out))
+
+
+def test_a_folder_that_is_no_checkout_raises(tmp_path: Path) -> None:
+    with pytest.raises(TfmrError, match="expected the root of a checkout"):
+        Versus(tmp_path)()
+
+
+def test_highest_is_exact() -> None:
+    assert 0 < matmul_error("highest", "cpu") < 1e-6
+    assert exact_settings("cpu")[0] == "highest"
+
+
+def test_generated_pairs_have_the_recorded_lengths() -> None:
+    pairs = generated_pairs()
     assert len(pairs) == 29000
-    assert lengths(pairs) == LENGTHS.read_text("utf-8")
+    assert count_lengths(pairs) == LENGTHS.read_text("utf-8")
 
 
-def test_sentences_are_drawn_as_asked() -> None:
-    batches = sources(PAIRS, 4, 12, 3, seed=0)
+def test_source_batches() -> None:
+    batches = source_batches(PAIRS, 4, 12, 3, seed=0)
     assert [len(batch) for batch in batches] == [4, 4, 4]
     assert all(batch.shape[1] <= 12 for batch in batches)
-    again = sources(PAIRS, 4, 12, 3, seed=0)
+    again = source_batches(PAIRS, 4, 12, 3, seed=0)
     assert all(torch.equal(a, b) for a, b in zip(batches, again, strict=True))
 
 
-def test_batches_are_as_large_as_the_setting_says() -> None:
+def test_training_batches_have_the_size_of_the_setting() -> None:
     for batch in training_batches(SETTINGS["A"], PAIRS, 4, seed=0):
         assert max(batch.source.numel(), batch.target_in.numel()) <= 100
     for batch in training_batches(SETTINGS["B"], PAIRS, 2, seed=0):
@@ -96,8 +129,8 @@ def test_batches_are_as_large_as_the_setting_says() -> None:
         assert batch.n_tokens == 1024
 
 
-def test_operations_are_those_that_the_model_does() -> None:
-    """Counted by torch itself, without padding, on a model whose scores it can see."""
+def test_training_flops_equal_the_count_of_torch() -> None:
+    """Without padding; torch counts the forward pass."""
     from torch.utils.flop_counter import FlopCounterMode
 
     config = SETTINGS["A"].config()
@@ -110,7 +143,7 @@ def test_operations_are_those_that_the_model_does() -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_operations_of_a_translation_are_those_that_the_model_does(beam: int) -> None:
+def test_decoding_flops_equal_the_count_of_torch(beam: int) -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     config = SETTINGS["A"].config()
@@ -128,12 +161,13 @@ def test_operations_of_a_translation_are_those_that_the_model_does(beam: int) ->
     assert decoding_flops(config, source, 6, beam) == counter.get_total_flops() + more
 
 
-def test_peers_and_tfmr_are_trained_and_scored(
+def test_all_systems_are_trained_and_evaluated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(corpora, "load", lambda *_: pocket.split("en-fr", 60, 2, 2))
     tiny = {"model.d_model": 16, "model.d_ff": 16, "model.n_encoder": 1, "model.n_decoder": 1}
-    monkeypatch.setitem(RECIPES, "multi30k", RECIPES["pocket"].having(tiny))
+    recipe = find_recipe("pocket").with_overrides(tiny)
+    monkeypatch.setattr(quality, "find_recipe", lambda _: recipe)
     monkeypatch.setattr(quality, "TURN", 0.1)
     out = tmp_path / "quality.json"
     Quality(minutes=(0.001, 0.002), systems=("tfmr", "torch"), seeds=(0, 1), out=out)()
@@ -147,12 +181,12 @@ def test_peers_and_tfmr_are_trained_and_scored(
     assert "2 seeds" in section("quality", record)
 
 
-def test_minutes_that_do_not_rise_are_refused() -> None:
-    with pytest.raises(TfmrError, match="must rise"):
+def test_minutes_not_in_rising_order_raise() -> None:
+    with pytest.raises(TfmrError, match="in rising order"):
         Quality(minutes=(2.0, 1.0))()
 
 
-def test_a_setting_is_the_papers_model() -> None:
+def test_setting_b_is_the_papers_base_model() -> None:
     config = Setting(512, 8, 2048, 6, None).config()
     base = dataclasses.replace(config, source_vocab=37000, target_vocab=37000)
     assert base == dataclasses.replace(type(config).base(), dropout=0.0, max_length=128)

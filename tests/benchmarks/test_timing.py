@@ -1,4 +1,4 @@
-"""Timing side by side, on a clock that moves only when somebody works."""
+"""Interleaved timing, on a clock that advances only during calls."""
 
 import os
 import subprocess
@@ -9,85 +9,85 @@ from pathlib import Path
 import pytest
 
 from benchmarks import timing
-from benchmarks.compare import OWN, PEAK, best_precisions, compare
-from benchmarks.timing import Spread, apart, ratio, take_turns
+from benchmarks.speed import OWN, PEAK, Variant, results
+from benchmarks.timing import Spread, ratio, run_in_new_process, time_interleaved
 from tfmr.errors import TfmrError, require
 
 
 class Clock:
-    """A clock, and systems whose cost on it is known."""
+    """A clock, and functions that advance it by known times."""
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.turns: list[tuple[str, int]] = []
+        self.calls: list[tuple[str, int]] = []
 
     def __call__(self) -> float:
         return self.now
 
-    def system(self, name: str, *seconds: float) -> Callable[[int], None]:
-        """Takes ``seconds[k]`` in round ``k``, the last of them ever after."""
+    def function(self, name: str, *seconds: float) -> Callable[[int], None]:
+        """Takes ``seconds[k]`` in round ``k``; the last value applies to all later rounds."""
 
         def work(k: int) -> None:
-            self.turns.append((name, k))
+            self.calls.append((name, k))
             self.now += seconds[min(k, len(seconds) - 1)]
 
         return work
 
 
-def test_each_rounds_seconds_are_those_of_whoever_worked() -> None:
+def test_seconds_are_attributed_to_functions_and_rounds() -> None:
     clock = Clock()
-    contenders = {"a": clock.system("a", 9, 1, 2, 4), "b": clock.system("b", 9, 3)}
-    seconds = take_turns(contenders, rounds=3, clock=clock)
+    functions = {"a": clock.function("a", 9, 1, 2, 4), "b": clock.function("b", 9, 3)}
+    seconds = time_interleaved(functions, rounds=3, clock=clock)
     assert seconds == {"a": [1, 2, 4], "b": [3, 3, 3]}
 
 
-def test_the_first_turn_moves_on_and_everybody_works_once_a_round() -> None:
+def test_the_order_rotates_and_each_function_runs_once_per_round() -> None:
     clock = Clock()
     names = "abc"
     seen: list[str] = []
-    take_turns(
-        {name: clock.system(name, 1) for name in names},
+    time_interleaved(
+        {name: clock.function(name, 1) for name in names},
         rounds=3,
         warmup=1,
         clock=clock,
-        on_turn=seen.append,
+        on_call=seen.append,
     )
-    order = "".join(name for name, _ in clock.turns)
+    order = "".join(name for name, _ in clock.calls)
     assert [order[k : k + 3] for k in range(0, 12, 3)] == ["abc", "bca", "cab", "abc"]
-    assert [k for _, k in clock.turns] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert [k for _, k in clock.calls] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert "".join(seen) == order
 
 
-def test_a_ratio_is_taken_round_by_round() -> None:
+def test_ratios_are_computed_round_by_round() -> None:
     # The machine is three times slower in the second round, for both.
-    assert ratio([2.0, 6.0, 2.5], [1.0, 3.0, 1.0]) == Spread(middle=2.0, low=2.0, high=2.5)
+    assert ratio([2.0, 6.0, 2.5], [1.0, 3.0, 1.0]) == Spread(median=2.0, min=2.0, max=2.5)
 
 
-def test_nothing_has_no_median() -> None:
-    with pytest.raises(TfmrError, match="measure at least one round"):
+def test_no_rounds_raise() -> None:
+    with pytest.raises(TfmrError, match="expected at least one round"):
         Spread.of([])
 
 
-def test_apart_is_a_new_process_each_time() -> None:
-    assert len({os.getpid(), apart(os.getpid), apart(os.getpid)}) == 3
-    with pytest.raises(TfmrError, match="no memory of it"):
-        apart(require, False, "no memory of it")
+def test_each_call_has_a_new_process() -> None:
+    assert len({os.getpid(), run_in_new_process(os.getpid), run_in_new_process(os.getpid)}) == 3
+    with pytest.raises(TfmrError, match="an error"):
+        run_in_new_process(require, False, "an error")
 
 
 WORK = """
 import os, sys, time
-from benchmarks.timing import apart
+from benchmarks.timing import run_in_new_process
 
 def work() -> None:
     print("at work", flush=True)
     time.sleep(60)
 
 if __name__ == "__main__":
-    apart(work)
+    run_in_new_process(work)
 """
 
 
-def test_nothing_is_left_of_a_measurement_that_is_killed(tmp_path: Path) -> None:
+def test_the_process_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "measure.py"
     script.write_text(WORK, "utf-8")
     root = str(Path(timing.__file__).parent.parent)
@@ -100,41 +100,32 @@ def test_nothing_is_left_of_a_measurement_that_is_killed(tmp_path: Path) -> None
     assert measuring.stdout is not None
     assert measuring.stdout.readline() == "at work\n"
     measuring.kill()
-    # The other end of the pipe is closed when the last of its processes is gone.
+    # The pipe is closed when the last process has ended.
     assert measuring.communicate(timeout=20)[0] == ""
 
 
 SECONDS = {
-    (OWN, "highest"): [2.0, 2.0, 8.0],
-    (OWN, "medium"): [1.0, 1.0, 4.0],
-    ("peer", "highest"): [3.0, 2.0, 12.0],
-    ("peer", "medium"): [5.0, 5.0, 20.0],
-    (PEAK, "highest"): [0.2, 0.2, 0.8],
-    (PEAK, "medium"): [0.1, 0.1, 0.4],
+    Variant(OWN, "fp32", "highest"): [2.0, 2.0, 8.0],
+    Variant(OWN, "bf16", "medium"): [1.0, 1.0, 4.0],
+    Variant(PEAK, "fp32", "highest"): [0.2, 0.2, 0.8],
+    Variant(PEAK, "fp32", "medium"): [0.1, 0.1, 0.4],
+    Variant(PEAK, "bf16", "medium"): [0.05, 0.05, 0.2],
 }
 
 
-def test_everybody_is_taken_at_the_precision_that_suits_it() -> None:
-    assert best_precisions(SECONDS) == {OWN: "medium", "peer": "highest", PEAK: "medium"}
+def test_results_follow_from_the_seconds() -> None:
+    rows = results(SECONDS, tokens=[100, 100, 100], flops=[4e9, 4e9, 4e9], peak_flops=1e9)
+    fp32, bf16, slow_peak, fast_peak, bf16_peak = rows
+    assert (fp32["system"], fp32["precision"]) == (OWN, "fp32")
+    assert (fp32["tokens_per_second"], bf16["tokens_per_second"]) == (50.0, 100.0)
+    assert [row["gflops"] for row in (slow_peak, fast_peak, bf16_peak)] == [5.0, 10.0, 20.0]
+    # 4e9 operations in 2 s and in 1 s, relative to the faster peak of the same precision.
+    assert (fp32["share_of_peak"], bf16["share_of_peak"]) == (0.2, 0.2)
+    assert "share_of_peak" not in fast_peak
 
 
-def test_the_statements_follow_from_the_seconds() -> None:
-    rows = compare(SECONDS, tokens=[100, 100, 100], flops=[4e9, 4e9, 4e9], peak_flops=1e9)
-    table = {(row["system"], row["precision"]): row for row in rows}
-    peer = table["peer", "highest"]
-    assert peer["best"]
-    assert not table["peer", "medium"]["best"]
-    # Round by round 3/1, 2/1, 12/4: the slow round is slow for both.
-    assert (peer["times"], peer["times_low"], peer["times_high"]) == (3.0, 2.0, 3.0)
-    assert peer["tokens_per_second"] == pytest.approx(100 / 3, abs=0.05)
-    own = table[OWN, "medium"]
-    assert (own["times"], own["tokens_per_second"]) == (1.0, 100.0)
-    # The peak is 1e9 operations in 0.1 s; tfmr does 4e9 in 1 s.
-    assert table[PEAK, "medium"]["gflops"] == 10.0
-    assert own["share_of_peak"] == 0.4
-    assert "times" not in table[PEAK, "medium"]
-
-
-def test_without_a_peak_there_is_no_share_of_it() -> None:
-    seconds = {name: times for name, times in SECONDS.items() if name[0] != PEAK}
-    assert all("share_of_peak" not in row for row in compare(seconds, [1, 1, 1]))
+def test_without_a_peak_of_its_precision_there_is_no_share() -> None:
+    seconds = {k: v for k, v in SECONDS.items() if k.precision != "bf16" or k.system != PEAK}
+    fp32, bf16, *_ = results(seconds, [1, 1, 1], [1.0, 1.0, 1.0], 1e9)
+    assert "share_of_peak" in fp32
+    assert "share_of_peak" not in bf16

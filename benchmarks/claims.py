@@ -1,0 +1,202 @@
+"""Checks that README.md and the chapters claim about the records what the records contain.
+
+``python -m tools.claims`` runs :func:`check`. A failure means that a record was measured again and
+a sentence, or a model, no longer matches it; it is no error of the code.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.heads import MODEL, ablations, weights_fingerprint
+from benchmarks.record import FOLDER, Record, read_all
+from benchmarks.scaling import Row, fitted, points
+from benchmarks.speed import OWN, PEAK
+from benchmarks.tables import fastest, render
+from benchmarks.timing import ratio
+from tfmr.model import Transformer
+from tfmr.train import checkpoint
+
+Claims = Iterator[tuple[str, bool]]
+"""Statements, and whether they hold."""
+
+
+def check(folder: Path = FOLDER) -> list[str]:
+    """The claims that do not hold; empty if all do."""
+    records = read_all(folder)
+    claims = [
+        *rendering(folder, records),
+        *provenance(records),
+        *speed(records),
+        *quality(records["quality"]),
+        *heads(records["heads"]),
+        *fits(records),
+        *attention(records["cost/attention"]["rows"]),
+        *decoding(records["cost/decoding"]["rows"]),
+        *training(records["cost/training"]["rows"]),
+    ]
+    return [claim for claim, holds in claims if not holds]
+
+
+def rendering(folder: Path, records: dict[str, Record]) -> Claims:
+    """README.md has the rendered tables."""
+    text = (folder / "README.md").read_text("utf-8")
+    yield "README.md is up to date: run python -m benchmarks.tables", render(text, records) == text
+
+
+def provenance(records: dict[str, Record]) -> Claims:
+    """Every record can be measured again."""
+    for name, record in records.items():
+        metadata = record["metadata"]
+        command = metadata["command"].startswith("python -m benchmarks.")
+        yield f"{name}: the metadata name the command", command
+        complete = metadata["commit"] and metadata["hardware"]["processor"]
+        yield f"{name}: the metadata name commit and processor", bool(complete)
+        if record["kind"] in ("speed", "versus", "scores", "line", "multi30k"):
+            names = {*record["settings"], *(key for row in record["rows"] for key in row)}
+            yield f"{name}: the record has its seeds", bool(names & {"seed", "seeds"})
+
+
+def speed(records: dict[str, Record]) -> Claims:
+    """The statements about speed in README.md."""
+    for name, record in records.items():
+        if record["kind"] == "speed":
+            for task, precision, lead in leads(record["rows"]):
+                claim = f"{name}: tfmr is the fastest system in {task}, {precision}: {lead:.2f}"
+                yield claim, lead > 1
+    profile = records["profile"]["rows"]
+    for task in dict.fromkeys(row["task"] for row in profile):
+        shares = {row["kind"]: row["share"] for row in profile if row["task"] == task}
+        largest = max(shares, key=lambda kind: shares[kind])
+        claim = f"profile: matrix multiplication takes the largest share of {task}"
+        yield claim, largest == "matrix multiplication"
+        if task.startswith("train"):
+            share = shares["matrix multiplication"]
+            yield f"profile: matmuls take more than two thirds of {task}", share > 2 / 3
+    if "versus" in records:
+        for row in records["versus"]["rows"]:
+            claim = f"versus: {row['task']}, {row['precision']} is at most 5 % slower"
+            yield f"{claim}: {row['ratio']}", row["ratio"] <= 1.05
+
+
+def leads(rows: list[Row]) -> Iterator[tuple[str, str, float]]:
+    """Task, precision, and the smallest median ratio of a peer's time to tfmr's."""
+    groups = dict.fromkeys((row["task"], row.get("dropout"), row["precision"]) for row in rows)
+    for task, dropout, precision in groups:
+        own_group = [
+            row
+            for row in rows
+            if (row["task"], row.get("dropout"), row["precision"]) == (task, dropout, precision)
+        ]
+        systems = dict.fromkeys(row["system"] for row in own_group if row["system"] != PEAK)
+        best = {s: fastest(r for r in own_group if r["system"] == s) for s in systems}
+        if OWN in best and len(best) > 1:
+            own = best.pop(OWN)["seconds"]
+            lead = min(ratio(row["seconds"], own).median for row in best.values())
+            yield task, precision, lead
+
+
+def quality(record: Record) -> Claims:
+    """More steps and a higher BLEU in the same time, for every seed recorded."""
+    yield "quality: all systems use the recipe's learning rate", not record["settings"]["peak_lrs"]
+    for minutes in record["settings"]["minutes"]:
+        rows = [row for row in record["rows"] if row["minutes"] == minutes]
+        for own in (row for row in rows if row["system"] == OWN):
+            for row in rows:
+                if row["system"] != OWN and row["seed"] == own["seed"]:
+                    name = f"quality: {row['system']} after {minutes:g} minutes"
+                    yield f"{name} has taken fewer steps than tfmr", row["steps"] < own["steps"]
+                    lower = row["test_bleu_beam4"] < own["test_bleu_beam4"]
+                    yield f"{name} has a lower BLEU than tfmr", lower
+
+
+def heads(record: Record) -> Claims:
+    """The record belongs to the recorded model and is complete."""
+    same = record["settings"]["model"] == weights_fingerprint(MODEL)
+    yield "heads: the record is that of the model: run python -m benchmarks.heads", same
+    model = checkpoint.load(MODEL).model()
+    assert isinstance(model, Transformer)
+    names = [
+        {name: value for name, value in row.items() if not name.startswith("valid")}
+        for row in record["rows"]
+    ]
+    yield "heads: a row for every ablation", names == [name for name, _ in ablations(model)]
+    worst = {
+        kind: min(row["valid_bleu"] for row in record["rows"] if row["ablated"] == kind)
+        for kind in ("head", "sublayer")
+    }
+    yield "heads: no head costs as much as the worst sublayer", worst["head"] > worst["sublayer"]
+
+
+def fits(records: dict[str, Record]) -> Claims:
+    """The power laws of the scaling records follow from their points."""
+    for name, record in records.items():
+        if record["kind"] == "scaling":
+            rows = record["rows"]
+            for row in rows:
+                if row["what"] == "fit":
+                    selection = {key: row[key] for key in ("kind", "mode") if key in row}
+                    again = fitted(rows, row["quantity"], row["fitted_from"], **selection)
+                    yield f"{name}: the fit {selection} follows from its points", row == again
+
+
+def attention(rows: list[Row]) -> Claims:
+    """Naive attention is quadratic, fused attention in time only, local attention in neither."""
+    ranges = {
+        ("bytes", "naive"): (1.95, 2.05),
+        ("bytes", "fused"): (0.7, 1.15),
+        ("bytes", "local"): (0.9, 1.1),
+        ("seconds", "naive"): (1.7, 3),
+        ("seconds", "fused"): (1.6, 2.3),
+        ("seconds", "local"): (0.75, 1.3),
+    }
+    for mode in ("forward", "training"):
+        for (quantity, kind), (low, high) in ranges.items():
+            found = exponent(rows, quantity, kind=kind, mode=mode)
+            claim = (
+                f"cost/attention: {quantity} of {kind}, {mode}: exponent {found} in {low}..{high}"
+            )
+            yield claim, low < found < high
+        naive, fused, local = (
+            dict(points(rows, "seconds", kind=kind, mode=mode))[4096]
+            for kind in ("naive", "fused", "local")
+        )
+        faster = naive > 2 * fused > 4 * local
+        yield f"cost/attention: at 4096, {mode}, fused and local each at least halve", faster
+
+
+def decoding(rows: list[Row]) -> Claims:
+    """The longer the sentence, the more time the cache saves."""
+    naive, cached = (dict(points(rows, "seconds", kind=kind)) for kind in ("naive", "cached"))
+    saved = [naive[size] / cached[size] for size in (16, 64, 256)]
+    yield "cost/decoding: the cache saves more on longer sentences", saved == sorted(saved)
+    yield "cost/decoding: at 256 tokens more than twice as much as at 16", saved[-1] > 2 * saved[0]
+    slow, fast = (exponent(rows, "seconds", kind=kind) for kind in ("naive", "cached"))
+    yield "cost/decoding: naive grows faster than cached", slow > fast + 0.3
+    yield "cost/decoding: cached is about linear", 0.8 < fast < 1.35
+
+
+def training(rows: list[Row]) -> Claims:
+    """An epoch takes time in proportion to the corpus; more pairs reduce overfitting."""
+    linear = abs(exponent(rows, "seconds") - 1) < 0.15
+    yield "cost/training: the time of an epoch is proportional to the corpus", linear
+    losses = [loss for _, loss in points(rows, "valid_loss")]
+    falling = losses[:4] == sorted(losses[:4], reverse=True)
+    yield "cost/training: validation loss falls with the size, up to half of the corpus", falling
+    yield "cost/training: and is level from there", abs(losses[4] / losses[3] - 1) < 0.02
+    gaps = [a - b for a, (_, b) in zip(losses, points(rows, "train_loss"), strict=True)]
+    yield "cost/training: the generalisation gap shrinks", gaps == sorted(gaps, reverse=True)
+    scores = [score for _, score in points(rows, "valid_bleu")]
+    rising = min(scores[2:]) > scores[1] > scores[0] + 3
+    yield "cost/training: BLEU rises with the size", rising
+
+
+def exponent(rows: list[Row], quantity: str, **selection: str) -> float:
+    """The fitted exponent of ``quantity``."""
+    (law,) = (
+        row
+        for row in rows
+        if row["what"] == "fit"
+        and row["quantity"] == quantity
+        and all(row[name] == value for name, value in selection.items())
+    )
+    return float(law["exponent"])
