@@ -22,7 +22,7 @@ from tfmr.analysis import ablate_head, ablate_sublayer
 from tfmr.attention import MultiHeadAttention
 from tfmr.data import corpora
 from tfmr.data.batches import Batches
-from tfmr.data.corpus import Pair
+from tfmr.data.corpus import SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
@@ -83,7 +83,7 @@ def digest(path: Path) -> str:
 
 
 def measure(
-    model: Transformer, tokenizer: Tokenizer, pairs: Sequence[Pair]
+    model: Transformer, tokenizer: Tokenizer, pairs: Sequence[SentencePair]
 ) -> Iterator[dict[str, Any]]:
     """A row for the whole model, then one for each part that is taken away."""
     sources, references = (list(side) for side in zip(*pairs, strict=True))

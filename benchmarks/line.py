@@ -19,7 +19,6 @@ import tyro
 from tqdm import tqdm
 
 from benchmarks import record
-from tfmr.commands.memory import keep_freed_memory
 from tfmr.data import corpora
 from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
@@ -99,7 +98,6 @@ class Line:
 
 def measure(line: Line, system: str, seed: int) -> list[dict[str, Any]]:
     """One run of the line: a row for each of its minutes, the last with BLEU by length."""
-    keep_freed_memory()
     torch.set_num_threads(line.threads)
     torch.set_float32_matmul_precision("medium")
     corpus = corpora.load("multi30k", line.direction)

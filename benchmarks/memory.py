@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,7 +24,7 @@ import tyro
 
 from benchmarks import record
 from tfmr.data.batches import Batches, IdPair
-from tfmr.data.tokenfile import TokenFile, TokenWriter
+from tfmr.data.tokenfile import Chunk, TokenFile, write_ids
 from tfmr.errors import TfmrError, require
 
 PAIRS = 4_500_000
@@ -74,12 +75,15 @@ class Memory:
 def generate(path: Path, pairs: int, length: int) -> None:
     """Write a token file of random ids, in sentences of about ``length``, a chunk at a time."""
     chance = np.random.default_rng(0)
-    with TokenWriter(path, "generated", VOCABULARY) as writer:
+
+    def chunks() -> Iterator[Chunk]:
         for begin in range(0, pairs, CHUNK):
             source = chance.gamma(4, length / 4, min(CHUNK, pairs - begin)).astype(np.int32)
             target = source + chance.integers(-4, 5, len(source), dtype=np.int32)
             lengths = np.clip(np.stack([source, target], axis=1), 1, LONGEST - 1)
-            writer.add(chance.integers(4, VOCABULARY, lengths.sum(), dtype=np.uint16), lengths)
+            yield chance.integers(4, VOCABULARY, lengths.sum(), dtype=np.uint16), lengths
+
+    write_ids(path, chunks(), "generated", VOCABULARY)
 
 
 def measure(path: Path, reader: str, batches: int) -> dict[str, Any]:
@@ -130,7 +134,7 @@ def grow(path: Path, reader: str, batches: int) -> dict[str, Any]:
         "reader": reader,
         "pairs": len(file),
         "tokens": sum(file.tokens),
-        "file": round(path.stat().st_size / 1e6, 1),
+        "file": round(sum(part.stat().st_size for part in path.iterdir()) / 1e6, 1),
         "opened": round(opened[0], 1),
         "planned": round(planned[0], 1),
         "read": round(finished, 1),

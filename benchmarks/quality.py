@@ -21,10 +21,9 @@ from benchmarks import record
 from benchmarks.compare import best_precisions
 from benchmarks.peers import Sites, build
 from benchmarks.timing import take_turns
-from tfmr.commands.memory import keep_freed_memory
 from tfmr.data import corpora
 from tfmr.data.batches import Batches
-from tfmr.data.corpus import Corpus, Pair
+from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
@@ -71,7 +70,6 @@ class Quality:
 
     def __call__(self) -> None:
         """Train, score and record."""
-        keep_freed_memory()
         about = record.facts()
         require(
             len(self.minutes) > 0 and list(self.minutes) == sorted(self.minutes),
@@ -155,7 +153,7 @@ class Pupil:
         torch.set_float32_matmul_precision(self.precision)
         model = self.trainer.averaged()
 
-        def scored(pairs: Sequence[Pair]) -> Any:
+        def scored(pairs: Sequence[SentencePair]) -> Any:
             texts = translate(model, tokenizer, [source for source, _ in pairs], beam=4)
             return bleu(texts, [target for _, target in pairs])
 

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.growth import Row, fitted
 from tfmr.data.batches import Batches
-from tfmr.data.corpus import Corpus, Pair
+from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import require
@@ -104,7 +104,7 @@ def model(tokenizer: Tokenizer) -> Transformer:
     return Transformer(TransformerConfig(source_vocab=vocab, target_vocab=vocab, **MODEL))
 
 
-def batches(tokenizer: Tokenizer, pairs: Sequence[Pair]) -> Batches:
+def batches(tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> Batches:
     """Sentence pairs as batches of ids."""
     sides = [tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1)]
     return Batches(

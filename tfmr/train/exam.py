@@ -5,7 +5,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from tfmr.data.corpus import Corpus, Pair
+from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import require
@@ -95,5 +95,5 @@ class Exam:
             return translate(model, self.tokenizer, sources, beam=beam, on_finished=bar.update)
 
 
-def _references(pairs: Sequence[Pair]) -> list[str]:
+def _references(pairs: Sequence[SentencePair]) -> list[str]:
     return [target for _, target in pairs]
