@@ -81,7 +81,7 @@ def test_alignment_is_a_second_line(command: Command, model: Path) -> None:
         (["--top-k", "5", "--seed", "1"], "expected --sample with --top-k, --seed"),
         (["--beam", "1", "--alpha", "0.6"], "--beam 1 is greedy decoding; omit one"),
         (["--beam", "0"], "beam must be at least 1"),
-        (["--alpha", "-1"], "alpha must be"),
+        (["--alpha", "-1"], "alpha, the exponent"),
         (["--sample", "--temperature", "0"], "temperature must be positive"),
         (["--sample", "--top-k", "0"], "top_k must be at least 1"),
         (["--sample", "--top-p", "2"], "top_p must be"),
