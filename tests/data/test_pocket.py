@@ -235,8 +235,8 @@ def test_both_directions_have_the_same_sources():
 def test_the_grammar_is_varied():
     made = corpus("en-fr")
     used = {word for source, _ in made.train for word in source.split()}
-    wanted = {form for noun in NOUNS for form in (noun.english, noun.plural)}
-    assert wanted <= used
+    forms = {form for noun in NOUNS for form in (noun.english, noun.plural)}
+    assert forms <= used
     assert used >= ADJECTIVE
     assert len(NOUNS) >= 40
     assert len(ADJECTIVES) >= 24
