@@ -1,8 +1,8 @@
-"""Find the browser that the tests of the pages drive, or install it where that is allowed.
+"""Find the browser for the tests of the pages, or install it.
 
-It is the one thing that pip cannot bring. ``CHROME`` names it; otherwise a Chromium or Chrome on
-the path is taken; otherwise, as root on Debian or Ubuntu, the system's package is installed.
-``python -m tools.browser`` prints where it is.
+pip cannot install a browser. It is the program in the environment variable ``CHROME``, or a
+Chromium or Chrome that is installed; as root on Debian or Ubuntu, a missing Chromium is installed
+from the system's packages. ``python -m tools.browser`` prints the path.
 """
 
 import os
@@ -25,21 +25,21 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-"""Headless, as any user, and without the requests that a browser makes on its own account."""
+"""Run without a display, as any user, and without background network requests."""
 
 
 class BrowserError(RuntimeError):
-    """There is no browser; the message says what to install."""
+    """No browser was found; the message states what to install."""
 
 
 def find() -> str | None:
-    """The path of a browser that is there already, or ``None``."""
+    """The path of an installed browser, or ``None``."""
     named = os.environ.get("CHROME")
     if named:
         found = shutil.which(named)
         if found is None:
             raise BrowserError(
-                f"CHROME names {named!r}, which is no program: give the path of Chromium"
+                f"expected a program in CHROME, got {named!r}; give the path of Chromium"
             )
         return found
     on_path = next(filter(None, map(shutil.which, NAMES)), None)
@@ -47,7 +47,7 @@ def find() -> str | None:
 
 
 def install() -> None:
-    """Install Debian's Chromium, which Ubuntu has as a snap only; needs root and apt-get."""
+    """Install the package chromium with apt-get, as root."""
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (
         ["update", "-q"],
@@ -61,12 +61,12 @@ def install() -> None:
             reason = (done.stderr or done.stdout).strip().splitlines()[-1:]
             raise BrowserError(
                 f"apt-get {arguments[0]} failed ({' '.join(reason)}): install Chromium, "
-                "or name it in CHROME"
+                "or set CHROME to its path"
             )
 
 
 def browser() -> str:
-    """The path of a browser, installed first if need be and allowed."""
+    """The path of a browser; it is installed if none is found and the user is root."""
     found = find()
     if found is None and hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
         install()
@@ -74,13 +74,13 @@ def browser() -> str:
     if found is None:
         raise BrowserError(
             "the tests of the pages need a browser: install Chromium or Chrome, "
-            "or name it in CHROME"
+            "or set CHROME to its path"
         )
     return found
 
 
 def main() -> int:
-    """Print the path of the browser, or what to do about its absence."""
+    """Print the path of the browser, or how to install one."""
     try:
         print(browser())
     except BrowserError as problem:

@@ -1,8 +1,8 @@
-"""Build the book's site, and show it.
+"""Build the book's site, and serve it locally.
 
-``python -m tools.site build`` refuses chapters that were not verified as they are, builds the
-pages with every warning an error, and only then puts them in ``site/en/``: a build that fails
-leaves the site that was there. ``python -m tools.site serve`` shows the site on this machine.
+``python -m tools.site build`` requires that all chapters are verified, builds the pages with
+warnings as errors, and then replaces ``site/en/``; if a build fails, the previous site remains.
+``python -m tools.site serve`` serves the site on this machine.
 """
 
 import argparse
@@ -38,11 +38,11 @@ FRONT = """<!DOCTYPE html>
 
 
 class SiteError(RuntimeError):
-    """The site could not be built or shown; the message says what to do."""
+    """The site could not be built or served; the message states what to do."""
 
 
 def build_pages(root: Path, out: Path) -> Path:
-    """Build the book in ``root`` below ``out``, warnings being errors; return its pages' folder."""
+    """Build the book in ``root`` below ``out``, warnings as errors; return the pages' folder."""
     command = [
         *(sys.executable, "-c", "from jupyter_book.cli.main import main; main()"),
         *("build", "-W", "-n", "--keep-going", "-q", str(root), "--path-output", str(out)),
@@ -54,7 +54,7 @@ def build_pages(root: Path, out: Path) -> Path:
     pages = out / "_build" / "html"
     if done.returncode != 0 or not (pages / "index.html").is_file():
         print(re.sub(r"\x1b\[[\d;]*m", "", done.stderr or done.stdout), file=sys.stderr)
-        raise SiteError("the pages were not built; the site is as it was")
+        raise SiteError("building the pages failed; the site was not changed")
     return pages
 
 
@@ -73,8 +73,8 @@ def build(root: Path = ROOT, site: Path = SITE) -> Path:
     return target
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serve files; say nothing about each of them."""
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """Serve files without logging requests."""
 
     extensions_map = {  # noqa: RUF012
         **http.server.SimpleHTTPRequestHandler.extensions_map,
@@ -83,25 +83,25 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
     }
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep the terminal for what matters."""
+        """Log nothing."""
 
 
 def server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
-    """A local server of ``folder``; ``port`` 0 takes any free one."""
+    """A local server for ``folder``; with ``port`` 0 on any free port."""
     if not (folder / "index.html").is_file():
-        raise SiteError("there is no site yet: run `make book` first")
+        raise SiteError("expected a site, found none; run `make book` first")
     try:
         return http.server.ThreadingHTTPServer(
-            ("127.0.0.1", port), functools.partial(Quiet, directory=str(folder))
+            ("127.0.0.1", port), functools.partial(QuietHandler, directory=str(folder))
         )
     except OSError as problem:
         raise SiteError(
-            f"port {port} cannot be used ({problem.strerror}): choose another with --port"
+            f"cannot use port {port} ({problem.strerror}); choose another with --port"
         ) from problem
 
 
 def serve(port: int) -> None:
-    """Show the site until the reader stops it."""
+    """Serve the site until it is interrupted."""
     with server(SITE, port) as running:
         print(
             f"The book is at http://127.0.0.1:{running.server_port}/ (stop with Ctrl-C)", flush=True
@@ -113,7 +113,7 @@ def serve(port: int) -> None:
 
 
 def main() -> int:
-    """Build or show the site; exit with 2 when it cannot be done."""
+    """Build or serve the site; the exit status is 2 on failure."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.site",
         description=__doc__,
@@ -123,8 +123,8 @@ def main() -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build", help="build site/en/ from verified chapters")
-    serving = commands.add_parser("serve", help="show site/ on this machine")
-    serving.add_argument("--port", type=int, default=8000, help="default: 8000; 0 takes a free one")
+    serving = commands.add_parser("serve", help="serve site/ on this machine")
+    serving.add_argument("--port", type=int, default=8000, help="default: 8000; 0: any free port")
     arguments = parser.parse_args()
     try:
         if arguments.command == "serve":
@@ -132,9 +132,9 @@ def main() -> int:
             return 0
         require_verified()
         vendor.install()
-        print("site: building the pages, every warning an error", flush=True)
+        print("site: building the pages, with warnings as errors", flush=True)
         build()
-        print(f"site: the book is in {SITE.relative_to(ROOT)}/; `make serve` shows it")
+        print(f"site: the book is in {SITE.relative_to(ROOT)}/; `make serve` serves it")
     except (NotVerifiedError, SiteError, vendor.VendorError) as problem:
         print(f"site: {problem}", file=sys.stderr)
         return 2

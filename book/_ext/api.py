@@ -1,17 +1,19 @@
-"""The reference of the package: one section a module, from the bottom of the package up."""
+"""The package reference: the names that ``tfmr`` exports, then one section per module."""
 
+import inspect
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 
 import tfmr
+from tools import module_order
 
 PAGE = "book/api"
-MARK = "<!-- modules -->"
-ORDER = tuple(re.findall(r"\w+", (tfmr.__doc__ or "").partition("::")[2].partition("Axis")[0]))
-"""As the package itself says it."""
+EXPORTS_MARK = "<!-- exports -->"
+MODULES_MARK = "<!-- modules -->"
 DEFINITION = re.compile(r"^(class|def) ", re.MULTILINE)
 SECTION = """## {module}
 
@@ -23,14 +25,31 @@ SECTION = """## {module}
    :exclude-members: set
 ```
 """
-"""``set`` is a method that matplotlib writes, in its own markup, for every class of figures."""
+"""``set`` is a method that matplotlib generates for every figure class, with its own markup."""
+
+
+def exports(package: Any) -> str:
+    """A reStructuredText list of the classes and functions that ``package`` exports.
+
+    Each item is a link to the entry of the object in the section of its module, and the first
+    sentence of its docstring.
+    """
+    items = []
+    for name in package.__all__:
+        value = getattr(package, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            target = f"{value.__module__}.{value.__qualname__}"
+            text = " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
+            items.append(f"* :py:obj:`{name} <{target}>`: {text}")
+    return "\n".join(["```{eval-rst}", *items, "```"])
 
 
 def modules(package: Path) -> list[str]:
-    """Dotted names of the modules below ``package``, in the order in which the book needs them.
+    """Dotted names of the modules below ``package``, in the order of the package.
 
-    A package is one of them if it defines something itself.
+    A subpackage is included if it defines a class or a function itself.
     """
+    order = module_order()
     found = []
     for file in package.rglob("*.py"):
         parts = file.relative_to(package.parent).with_suffix("").parts
@@ -40,27 +59,26 @@ def modules(package: Path) -> list[str]:
             found.append(parts)
 
     def rank(parts: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-        return (ORDER.index(parts[1]) if parts[1] in ORDER else len(ORDER), parts)
+        return (order.index(parts[1]) if parts[1] in order else len(order), parts)
 
     return [".".join(parts) for parts in sorted(found, key=rank)]
 
 
 def fill(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put a section for every module where the page marks their place."""
+    """Replace the marks of the page by the list of exports and the sections of the modules."""
     if docname == PAGE:
-        names = modules(Path(app.srcdir, "tfmr"))
-        source[0] = source[0].replace(
-            MARK, "\n".join(SECTION.format(module=name) for name in names)
-        )
+        sections = (SECTION.format(module=name) for name in modules(Path(app.srcdir, "tfmr")))
+        source[0] = source[0].replace(EXPORTS_MARK, exports(tfmr))
+        source[0] = source[0].replace(MODULES_MARK, "\n".join(sections))
 
 
-def keep_whole(
+def keep_first_line(
     app: Sphinx | None, what: str, name: str, value: object, options: object, lines: list[str]
 ) -> None:
-    """Keep what is said of a value, or of a property, in one piece.
+    """Keep napoleon from splitting the docstrings of attributes and properties.
 
-    Napoleon takes the words before the first colon of its first line for a type. It finds none in a
-    comment of no words.
+    It takes the words before the first colon of the first line as a type. An empty comment before
+    that line prevents this.
     """
     if what in ("attribute", "data", "property"):
         lines[:0] = ["..", ""]
@@ -70,5 +88,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Connect this extension to Sphinx."""
     sys.path.insert(0, str(app.srcdir))
     app.connect("source-read", fill)
-    app.connect("autodoc-process-docstring", keep_whole, priority=400)  # napoleon's is 500
+    app.connect("autodoc-process-docstring", keep_first_line, priority=400)  # napoleon's is 500
     return {"parallel_read_safe": True, "parallel_write_safe": True}

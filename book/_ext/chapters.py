@@ -1,4 +1,4 @@
-"""What every page of the book gets: its number, a description, and words for its pictures."""
+"""Chapter numbers, page descriptions, and alternative texts of pictures."""
 
 import re
 from html import escape
@@ -15,25 +15,25 @@ NUMBERED = re.compile(r"(?:^|/)(\d\d)-[^/]+$")
 DESCRIPTION_LENGTH = 200
 PLAIN_PAGES = {
     "search": "Search the book.",
-    "genindex": "Every name that the book's package defines, in alphabetical order.",
+    "genindex": "All names in the book's package, in alphabetical order.",
     "py-modindex": "The modules of the book's package.",
-    "_modules/index": "The source of the modules of the book's package.",
+    "_modules/index": "The source code of the book's package.",
 }
 
 
 def chapter_number(docname: str) -> int | None:
-    """The book's own number of a page, read from its file name: 4 for ``04-self-attention``."""
+    """The chapter number in the name of a page: 4 for ``04-self-attention``."""
     found = NUMBERED.search(docname)
     return int(found.group(1)) if found else None
 
 
 class NumberTitle(SphinxTransform):
-    """Put the chapter's number before its title, in the page and in the sidebar."""
+    """Add the chapter number to the title, on the page and in the sidebar."""
 
     default_priority = 850
 
     def apply(self, **kwargs: Any) -> None:
-        """Change the first title, unless it has a number."""
+        """Add the number to the first title unless it starts with one."""
         number = chapter_number(self.env.docname)
         title = next(self.document.findall(nodes.title), None)
         if number is None or title is None or re.match(r"\d", title.astext()):
@@ -42,12 +42,12 @@ class NumberTitle(SphinxTransform):
 
 
 class NameChapters(SphinxPostTransform):
-    """Let a link without words, ``[](04-self-attention.ipynb)``, read *Chapter 4*."""
+    """Give a link without a text, ``[](04-self-attention.ipynb)``, the text *Chapter 4*."""
 
     default_priority = 5
 
     def run(self, **kwargs: Any) -> None:
-        """Give the words to every such link to a chapter as a whole."""
+        """Set the text of every such link to a chapter."""
         for link in self.document.findall(addnodes.pending_xref):
             if link.get("refdomain") != "doc" or link["refexplicit"] or link.get("reftargetid"):
                 continue
@@ -59,48 +59,48 @@ class NameChapters(SphinxPostTransform):
 
 
 class DescribePictures(SphinxTransform):
-    """Give a computed picture its text in the notebook as its alternative text."""
+    """Use the text output of a picture in a notebook as its alternative text."""
 
     default_priority = 851
 
     def apply(self, **kwargs: Any) -> None:
-        """Take the words from the output that has the picture."""
+        """Set the alternative text of every picture."""
         for bundle in self.document.findall(is_mime_bundle):
-            words = next(
+            text = next(
                 (part.astext() for part in bundle if part.get("mime_type") == "text/plain"), ""
             ).strip()
             for image in bundle.findall(nodes.image):
-                if words and not words.startswith("<"):
-                    image["alt"] = words
+                if text and not text.startswith("<"):
+                    image["alt"] = text
 
 
 def is_mime_bundle(node: nodes.Node) -> bool:
-    """Whether ``node`` is one output of a cell, in all its forms."""
+    """Whether ``node`` has one output of a notebook cell, in all its MIME types."""
     return isinstance(node, nodes.container) and node.get("nb_element") == "mime_bundle"
 
 
 def number_exercises(app: Sphinx, env: BuildEnvironment) -> list[str]:
-    """Count exercises within a chapter: the second of chapter 4 is 4.2, whatever comes before."""
+    """Number exercises within a chapter: the second exercise of chapter 4 is 4.2."""
     for docname, numbers in env.toc_fignumbers.items():
         chapter = chapter_number(docname)
         exercises = numbers.get("exercise", {})
         if chapter is not None:
-            for place, name in enumerate(exercises, start=1):
-                exercises[name] = (chapter, place)
+            for number, name in enumerate(exercises, start=1):
+                exercises[name] = (chapter, number)
     return []
 
 
 def description(doctree: nodes.document) -> str:
-    """The first paragraph of a page as plain text, cut after a whole word."""
+    """The first paragraph of a page as plain text, shortened at a word boundary."""
     section = next(doctree.findall(nodes.section), doctree)
     paragraph = next((child for child in section if isinstance(child, nodes.paragraph)), None)
     if paragraph is None:
         paragraph = next(section.findall(nodes.paragraph), None)
-    words = " ".join(paragraph.astext().split()) if paragraph is not None else ""
-    words = re.sub(r"\\(?:mathrm|text|operatorname|sqrt)\b|[\\{}]", "", words)
-    if len(words) <= DESCRIPTION_LENGTH:
-        return words
-    return words[:DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + " …"
+    text = " ".join(paragraph.astext().split()) if paragraph is not None else ""
+    text = re.sub(r"\\(?:mathrm|text|operatorname|sqrt)\b|[\\{}]", "", text)
+    if len(text) <= DESCRIPTION_LENGTH:
+        return text
+    return text[:DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + " …"
 
 
 def describe_page(
@@ -110,17 +110,17 @@ def describe_page(
     context: dict[str, Any],
     doctree: nodes.document | None,
 ) -> None:
-    """Add the description and the title that a search engine or a messenger shows."""
-    words = description(doctree) if doctree is not None else PLAIN_PAGES.get(pagename, "")
-    if not words:
-        words = f"Source code of {pagename.removeprefix('_modules/').replace('/', '.')}."
+    """Add the description and the title that search engines and messengers display."""
+    text = description(doctree) if doctree is not None else PLAIN_PAGES.get(pagename, "")
+    if not text:
+        text = f"Source code of {pagename.removeprefix('_modules/').replace('/', '.')}."
     title = re.sub(r"<[^>]*>", "", context.get("title", "")) or app.config.project
     if pagename == app.config.root_doc:
         context["docstitle"] = ""
     context["metatags"] = context.get("metatags", "") + (
-        f'<meta name="description" content="{escape(words)}">\n'
+        f'<meta name="description" content="{escape(text)}">\n'
         f'<meta property="og:title" content="{escape(title)}">\n'
-        f'<meta property="og:description" content="{escape(words)}">\n'
+        f'<meta property="og:description" content="{escape(text)}">\n'
     )
 
 

@@ -1,4 +1,4 @@
-"""Buttons that open a chapter in Colab or Binder, where the published book knows its repository."""
+"""Buttons that open a chapter in Colab or Binder, if the book is built with its repository."""
 
 import os
 import re
@@ -18,14 +18,14 @@ SERVICES = {
 
 
 def launch_options(repository: str) -> dict[str, Any]:
-    """Theme options for a repository; without one, options that show no button."""
+    """Theme options for a repository; without one, options for no buttons."""
     address = repository.strip().removesuffix("/").removesuffix(".git")
     if not address:
         return {"repository_url": "", "launch_buttons": {}}
     if not ADDRESS.fullmatch(address):
         raise ExtensionError(
-            f"{SETTING} should be the address of the book's repository, like "
-            f"https://github.com/owner/name, and is {repository!r}"
+            f"expected {SETTING} to be the address of the book's repository, such as "
+            f"https://github.com/owner/name, got {repository!r}"
         )
     return {
         "repository_url": address,
@@ -35,7 +35,7 @@ def launch_options(repository: str) -> dict[str, Any]:
 
 
 def add_buttons(app: Sphinx, config: Config) -> None:
-    """Read the setting and hand it to the theme."""
+    """Set the theme options from the environment variable."""
     config.html_theme_options.update(launch_options(os.environ.get(SETTING, "")))
 
 

@@ -1,4 +1,4 @@
-"""Live figures in the page: their code, a place to stand in, and words for when they cannot run."""
+"""Interactive figures: their code, their container, and their text where they cannot run."""
 
 import shutil
 from html import escape
@@ -14,27 +14,27 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 class PlaceFigures(SphinxTransform):
-    """Wrap a widget's output in a ``div`` that says what it is until its code has started."""
+    """Wrap the output of a widget in a ``div`` with a text that is shown until its code runs."""
 
     default_priority = 852
 
     def apply(self, **kwargs: Any) -> None:
-        """Wrap every view of a widget on the page."""
+        """Wrap every widget on the page."""
         for bundle in self.document.findall(is_mime_bundle):
-            words = next((p.astext() for p in bundle if p.get("mime_type") == "text/plain"), "")
+            text = next((p.astext() for p in bundle if p.get("mime_type") == "text/plain"), "")
             for part in bundle:
                 if part.get("mime_type") == VIEW:
                     script = next(part.findall(nodes.raw)).astext()
                     part.clear()
                     html = (
                         f'<div class="live-figure">{script}'
-                        f'<p class="live-figure__note">{escape(words.strip())}</p></div>'
+                        f'<p class="live-figure__note">{escape(text.strip())}</p></div>'
                     )
                     part += nodes.raw("", html, format="html")
 
 
 def copy_code(app: Sphinx, failure: Exception | None) -> None:
-    """Publish ``tfmr/widgets/*.js`` and ``*.css`` as they are."""
+    """Copy ``tfmr/widgets/*.js`` and ``*.css`` to the site."""
     if failure is not None or app.builder.format != "html":
         return
     target = Path(app.outdir, "_static", "widgets")

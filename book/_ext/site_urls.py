@@ -1,4 +1,4 @@
-"""Addresses without the folder: ``book/02-gates`` is published as ``02-gates.html``."""
+"""Page addresses without the folder: ``book/02-gates`` is published as ``02-gates.html``."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ class BookBuilder(StandaloneHTMLBuilder):
         return super().get_outfilename(pagename.removeprefix(FOLDER))
 
     def dump_search_index(self) -> None:
-        """The search page makes addresses out of page names, so they lose the folder, too."""
+        """Remove the folder from the page names, from which the search page makes addresses."""
         super().dump_search_index()
         index = Path(self.outdir, self.searchindex_filename)
         text = index.read_text(encoding="utf-8")

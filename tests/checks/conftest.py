@@ -1,4 +1,4 @@
-"""A copy of the project, small enough to break."""
+"""A small copy of the project, in which tests plant faults."""
 
 import os
 import shutil
@@ -16,14 +16,14 @@ COPIED = ("tfmr", "tools", "tests/conftest.py", "pyproject.toml", "requirements.
 
 
 class Copy:
-    """A copied project: plant a fault in it and see what the checks say."""
+    """A copy of the project with methods to change it and to run its checks."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         for name in COPIED:
-            self.bring(name)
+            self.add(name)
 
-    def bring(self, name: str) -> Path:
+    def add(self, name: str) -> Path:
         """Copy a file or folder of the project to the same place in the copy."""
         source, target = ROOT / name, self.root / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -34,16 +34,16 @@ class Copy:
         return target
 
     def chapter(self, pattern: str) -> str:
-        """Bring the one chapter whose name matches ``pattern``; return its name."""
+        """Add the only chapter whose name matches ``pattern``; return its name."""
         [path] = (ROOT / "book").glob(pattern)
         name = path.relative_to(ROOT).as_posix()
-        self.bring(name)
+        self.add(name)
         return name
 
     def write_chapter(
         self, *sources: str, name: str = "book/01-small.ipynb", **settings: str
     ) -> str:
-        """Write a chapter of code cells and store its outputs."""
+        """Write a chapter with code cells and execute it."""
         path = self.root / name
         path.parent.mkdir(exist_ok=True)
         cells = [new_code_cell(source) for source in sources]
@@ -52,19 +52,17 @@ class Copy:
         assert done.returncode == 0, done.stderr
         return name
 
-    def plant(self, name: str, right: str, wrong: str) -> None:
-        """Put ``wrong`` wherever ``right`` stands in a file, which must contain it."""
+    def plant(self, name: str, correct: str, faulty: str) -> None:
+        """Replace ``correct``, which the file must contain, by ``faulty``."""
         path = self.root / name
         text = path.read_text("utf-8")
-        assert right in text, (
-            f"{name} no longer contains {right!r}: plant the fault where it is now"
-        )
-        path.write_text(text.replace(right, wrong), "utf-8")
+        assert correct in text, f"{name} no longer contains {correct!r}; update the planted fault"
+        path.write_text(text.replace(correct, faulty), "utf-8")
 
     def run(
         self, module: str, *arguments: str, **settings: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run ``python -m module`` in the copy, with the copy's package and these settings."""
+        """Run ``python -m module`` in the copy, with the environment variables ``settings``."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
         return subprocess.run(
             [sys.executable, "-m", module, *arguments],
@@ -80,12 +78,12 @@ class Copy:
         return self.run("tools.verify", *arguments, **settings)
 
     def stamped(self) -> list[str]:
-        """The names of the chapters that are recorded as verified."""
+        """The names of the verified chapters."""
         return sorted(path.stem for path in (self.root / ".verified").glob("*.json"))
 
     def unit_tests(self, name: str) -> subprocess.CompletedProcess[str]:
-        """Run one of the project's test files in the copy, up to its first failure."""
-        self.bring(name)
+        """Run a test file of the project in the copy, up to the first failure."""
+        self.add(name)
         return self.run("pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", name)
 
 

@@ -1,4 +1,4 @@
-"""The check is checked: whatever goes wrong, the right part goes red, and for the right reason."""
+"""Planted faults make the checks fail, with the expected message."""
 
 from subprocess import CompletedProcess
 from typing import Any
@@ -16,18 +16,18 @@ print([round(w, 3) for w in scaled_dot_product_attention(q, k, v)[1][0].tolist()
 """
 
 
-def red(done: CompletedProcess[str], *said: str) -> None:
-    """The chapter ran, its comparison failed, and the output says so."""
-    told = done.stdout + done.stderr
-    assert done.returncode == 1, told
-    assert "FAILED" in told
-    assert "ModuleNotFoundError" not in told
-    assert "NOT all hold" in told
-    for words in said:
-        assert words in told
+def assert_fails(done: CompletedProcess[str], *messages: str) -> None:
+    """The chapter was executed, its comparison failed, and the output has the messages."""
+    output = done.stdout + done.stderr
+    assert done.returncode == 1, output
+    assert "FAILED" in output
+    assert "ModuleNotFoundError" not in output
+    assert "NOT all passed" in output
+    for message in messages:
+        assert message in output
 
 
-def test_an_honest_chapter_is_verified_once(copy: Any) -> None:
+def test_a_correct_chapter_is_verified_once(copy: Any) -> None:
     name = copy.write_chapter(*SMALL)
     first = copy.verify()
     assert first.returncode == 0, first.stdout
@@ -42,22 +42,22 @@ def test_an_honest_chapter_is_verified_once(copy: Any) -> None:
 
 def test_a_changed_number_in_a_stored_output(copy: Any) -> None:
     copy.plant(copy.write_chapter(*SMALL), '"0.300\\n"', '"0.301\\n"')
-    red(copy.verify(), "Cell outputs differ", "book/01-small.ipynb")
+    assert_fails(copy.verify(), "Cell outputs differ", "book/01-small.ipynb")
     assert copy.stamped() == []
 
 
-def test_a_stored_output_that_is_gone(copy: Any) -> None:
+def test_a_missing_stored_output(copy: Any) -> None:
     name = copy.write_chapter("print('kept')", "print('gone')")
     notebook = notebooks.read(copy.root / name)
     notebook.cells[1].outputs = []
     notebooks.write(copy.root / name, notebooks.normal_form(notebook))
-    red(copy.verify(), "Unexpected output fields")
+    assert_fails(copy.verify(), "Unexpected output fields")
 
 
 def test_a_cell_that_raises(copy: Any) -> None:
     copy.plant(copy.write_chapter(*SMALL), "x > 0.3", "assert x < 0.3")
     copy.run("tools.notebooks", "normalise", "book/01-small.ipynb")
-    red(copy.verify(), "AssertionError")
+    assert_fails(copy.verify(), "AssertionError")
 
 
 def test_a_cell_that_warns(copy: Any) -> None:
@@ -65,52 +65,52 @@ def test_a_cell_that_warns(copy: Any) -> None:
     copy.plant(
         "tfmr/__init__.py", "__version__", "import warnings\nwarnings.warn('old')\n__version__"
     )
-    red(copy.verify(), "stderr")
-    refused = copy.run("tools.notebooks", "refresh", name)
-    assert refused.returncode == 1
-    assert "writes to stderr" in refused.stderr
+    assert_fails(copy.verify(), "stderr")
+    done = copy.run("tools.notebooks", "refresh", name)
+    assert done.returncode == 1
+    assert "writes to stderr" in done.stderr
 
 
-def test_a_warning_that_was_stored(copy: Any) -> None:
+def test_a_stored_warning(copy: Any) -> None:
     name = copy.write_chapter("print('fine')")
     copy.plant(name, '"name": "stdout"', '"name": "stderr"')
     copy.plant(name, "print('fine')", "import sys; print('fine', file=sys.stderr)")
     copy.run("tools.notebooks", "normalise", name)
-    red(copy.verify(), "writes to stderr")
+    assert_fails(copy.verify(), "writes to stderr")
 
 
-def test_an_output_that_asks_not_to_be_checked(copy: Any) -> None:
+def test_an_output_excluded_from_checking(copy: Any) -> None:
     copy.plant(copy.write_chapter(*SMALL), "x > 0.3", "# NBVAL_IGNORE_OUTPUT\\nx > 0.3")
     copy.run("tools.notebooks", "normalise", "book/01-small.ipynb")
-    red(copy.verify(), "every output is checked")
+    assert_fails(copy.verify(), "every output is checked")
 
 
 def test_a_chapter_that_is_not_in_normal_form(copy: Any) -> None:
     copy.plant(copy.write_chapter(*SMALL), '"execution_count": 2', '"execution_count": 7')
-    red(copy.verify(), "not in normal form; run: python -m tools.notebooks normalise")
+    assert_fails(copy.verify(), "not in normal form; run: python -m tools.notebooks normalise")
 
 
-def test_one_chapter_that_fails_beside_one_that_holds(copy: Any) -> None:
+def test_one_failing_and_one_correct_chapter(copy: Any) -> None:
     copy.write_chapter(*SMALL)
     copy.plant(copy.write_chapter(*SMALL, name="book/02-next.ipynb"), '"0.300\\n"', '"0.301\\n"')
-    red(copy.verify(), "book/02-next.ipynb")
+    assert_fails(copy.verify(), "book/02-next.ipynb")
     assert copy.stamped() == ["01-small"]
 
 
-def test_a_chapter_that_is_too_slow(copy: Any) -> None:
+def test_a_slow_chapter(copy: Any) -> None:
     copy.write_chapter(*SMALL)
     copy.plant("tools/verify.py", "CHAPTER_SECONDS = 90.0", "CHAPTER_SECONDS = 0.0")
-    red(copy.verify(), "slower than 0 s")
+    assert_fails(copy.verify(), "slower than 0 s")
     assert copy.stamped() == []
 
 
-def test_an_output_that_holds_on_one_setting_only(copy: Any) -> None:
+def test_an_output_that_depends_on_the_settings(copy: Any) -> None:
     copy.write_chapter("import os\nprint(os.environ.get('LANGUAGE'))", LANGUAGE="en")
     assert copy.verify(LANGUAGE="en").returncode == 0
-    red(copy.verify("--all", "--no-stamp", LANGUAGE="de"), "Cell outputs differ")
-    assert copy.stamped() == ["01-small"], "another setting says nothing about this one"
-    red(copy.verify("--all", LANGUAGE="de"), "Cell outputs differ")
-    assert copy.stamped() == [], "a chapter that failed is no longer verified"
+    assert_fails(copy.verify("--all", "--no-stamp", LANGUAGE="de"), "Cell outputs differ")
+    assert copy.stamped() == ["01-small"], "a run with other settings is not recorded"
+    assert_fails(copy.verify("--all", LANGUAGE="de"), "Cell outputs differ")
+    assert copy.stamped() == [], "a failed chapter is not verified"
 
 
 SQRT = ("tfmr/attention.py", " / math.sqrt(q.shape[-1])", "")
@@ -128,7 +128,7 @@ def test_a_fault_in_the_package_fails_the_chapter(
 ) -> None:
     name = copy.chapter(chapter)
     copy.plant(*fault)
-    red(copy.verify(name), name, "Notebook cell execution failed")
+    assert_fails(copy.verify(name), name, "Notebook cell execution failed")
 
 
 @pytest.mark.parametrize(
@@ -150,28 +150,30 @@ def test_a_fault_in_the_package_fails_its_unit_test(
     assert "ModuleNotFoundError" not in done.stdout
 
 
-def test_a_change_in_the_package_alone_runs_the_chapter_again(copy: Any) -> None:
+def test_a_change_in_the_package_runs_the_chapter_again(copy: Any) -> None:
     name = copy.write_chapter(ATTENTION)
     assert copy.verify().returncode == 0
     copy.plant(*SQRT)
     again = copy.verify()
-    red(again, f"{name}: changed since it was verified: tfmr/attention.py", "Cell outputs differ")
+    assert_fails(
+        again, f"{name}: changed since it was verified: tfmr/attention.py", "Cell outputs differ"
+    )
     copy.plant(
         "tfmr/attention.py",
         "q @ k.transpose(-2, -1)",
         "q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])",
     )
-    mended = copy.verify()
-    assert mended.returncode == 0, mended.stdout
-    assert "1 chapters run" in mended.stdout
+    repaired = copy.verify()
+    assert repaired.returncode == 0, repaired.stdout
+    assert "1 chapters run" in repaired.stdout
 
 
 RECORDED = ("book/recorded.json", "book/recorded.safetensors")
 CHANGED = ("tfmr/layers.py", "requirements.lock", "book/01-small.ipynb", *RECORDED)
 
 
-def test_the_site_is_not_built_from_what_is_not_verified(copy: Any) -> None:
-    def refused(why: str) -> None:
+def test_the_site_is_built_from_verified_chapters_only(copy: Any) -> None:
+    def assert_rejected(why: str) -> None:
         done = copy.run("tools.site", "build")
         assert done.returncode == 2
         assert f"{name}: {why}" in done.stderr
@@ -180,12 +182,12 @@ def test_the_site_is_not_built_from_what_is_not_verified(copy: Any) -> None:
     name = copy.write_chapter(*SMALL)
     for recorded in RECORDED:
         (copy.root / recorded).write_text("{}")
-    refused("it was never verified here")
+    assert_rejected("it has not been verified here")
     assert copy.verify().returncode == 0
     for changed in CHANGED:
         path = copy.root / changed
         before = path.read_bytes()
         path.write_bytes(before + b"\n")
-        refused(f"changed since it was verified: {changed}")
+        assert_rejected(f"changed since it was verified: {changed}")
         path.write_bytes(before)
-    assert "0 chapters run" in copy.verify().stdout, "all is as it was verified"
+    assert "0 chapters run" in copy.verify().stdout, "all is as it was when it was verified"

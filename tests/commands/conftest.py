@@ -1,4 +1,4 @@
-"""A model to run commands with, and a way to run them."""
+"""An untrained model, and fixtures that run commands."""
 
 import sys
 from collections.abc import Callable
@@ -6,22 +6,24 @@ from pathlib import Path
 
 import pytest
 import torch
+from tfmr.config import TransformerConfig
 
 from tfmr.__main__ import main
 from tfmr.data import pocket
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.special_tokens import EOS
 from tfmr.train import checkpoint
 from tfmr.train.checkpoint import Checkpoint, named_weights
 
 Command = Callable[..., tuple[str, str]]
+MAX_LENGTH = 20
 SENTENCES = ["The owl sleeps.", "Two boxes are heavy.", "A queen buys three apples."]
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """An empty folder to work in, no corpus, and torch as it was."""
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An empty working directory, no TFMR_DATA; restores process-wide settings of torch."""
     precision = torch.get_float32_matmul_precision()
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TFMR_DATA", raising=False)
@@ -31,14 +33,13 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a model that has learnt nothing, from English to French."""
+    """The run directory of an untrained model, English to French."""
     texts = [text for pair in pocket.generate("en-fr", 400, 0) for text in pair]
     tokenizer = Tokenizer.words([*texts, *map(pocket.tokenise, SENTENCES)])
     torch.manual_seed(0)
     sizes = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_encoder": 1, "n_decoder": 1}
-    config = TransformerConfig(
-        tokenizer.vocab_size, tokenizer.vocab_size, **sizes, tie="none", max_length=20
-    )
+    vocab = {"source_vocab": tokenizer.vocab_size, "target_vocab": tokenizer.vocab_size}
+    config = TransformerConfig(**vocab, **sizes, tie="none", max_length=MAX_LENGTH)
     transformer = Transformer(config).eval()
     with torch.no_grad():
         transformer.output.weight.mul_(4)
@@ -48,7 +49,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         config,
         tokenizer,
         named_weights(transformer),
-        facts={"corpus": "pocket", "direction": "en-fr"},
+        metadata={"corpus": "pocket", "direction": "en-fr"},
     )
     checkpoint.save(folder / "model.safetensors", saved)
     return folder
@@ -56,7 +57,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run a command; what it printed, and what it said on standard error."""
+    """Run a command; returns its standard output and standard error."""
 
     def run(*arguments: object) -> tuple[str, str]:
         monkeypatch.setattr(sys, "argv", ["tfmr", *map(str, arguments)])
@@ -68,8 +69,8 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.fixture
-def refused(command: Command, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Run a command that must fail: nothing printed, one line on standard error, status 2."""
+def rejected(command: Command, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command that must fail: no output, status 2; returns the message."""
 
     def run(*arguments: object) -> str:
         with pytest.raises(SystemExit) as stop:

@@ -1,4 +1,4 @@
-"""``translate``: every search, every source of sentences, and options that do not go together."""
+"""``translate``: search options, sources of sentences, untranslatable lines, invalid options."""
 
 import os
 import pty
@@ -10,14 +10,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from tfmr.fast import prepare
 
 import tfmr
-from tests.commands.conftest import SENTENCES, Command
-from tfmr.commands.translate import _arriving
+from tests.commands.conftest import MAX_LENGTH, SENTENCES, Command
+from tfmr.commands.translate import _read_chunks
 from tfmr.data import pocket
 from tfmr.decode import Sampling, align, translate, translate_each
 from tfmr.train import checkpoint
 from tfmr.train.checkpoint import load_translator
+from tfmr.translator import IncrementalTranslator, Translator
 
 ROOT = Path(tfmr.__file__).parent.parent
 TOKENISED = [pocket.tokenise(sentence) for sentence in SENTENCES]
@@ -27,7 +29,7 @@ def lines(texts: list[str]) -> str:
     return "".join(pocket.detokenise(text) + "\n" for text in texts)
 
 
-def test_the_search_is_the_papers_unless_told_otherwise(command: Command, model: Path) -> None:
+def test_the_default_search_is_that_of_the_paper(command: Command, model: Path) -> None:
     translator = load_translator(model)
     given = ("translate", "--model", model, *SENTENCES)
     wide = lines(translate(*translator, TOKENISED, beam=4, alpha=0.6))
@@ -38,16 +40,15 @@ def test_the_search_is_the_papers_unless_told_otherwise(command: Command, model:
     assert command(*given, "--beam", 2, "--alpha", 0)[0] == narrow
 
 
-def test_words_of_your_own_are_taken_as_they_are(
-    command: Command, refused, model: Path, tmp_path: Path
+def test_sentences_for_other_corpora_are_not_normalised(
+    command: Command, model: Path, tmp_path: Path
 ) -> None:
     saved = checkpoint.load(model / "model.safetensors")
-    own = replace(saved, facts={"corpus": "your files"})
+    own = replace(saved, metadata={"corpus": "your files"})
     checkpoint.save(tmp_path / "own.safetensors", own)
     given = ("translate", "--model", tmp_path / "own.safetensors")
-    assert "outside the model's vocabulary: The" in refused(*given, "The owl sleeps .")
-    wanted = translate(own.model(), own.tokenizer, ["the owl sleeps ."], beam=4)
-    assert command(*given, "the owl sleeps .")[0] == f"{wanted[0]}\n"
+    expected = translate(own.model(), own.tokenizer, ["the owl sleeps ."], beam=4)
+    assert command(*given, "the owl sleeps .")[0] == f"{expected[0]}\n"
 
 
 def test_sampling(command: Command, model: Path) -> None:
@@ -56,8 +57,8 @@ def test_sampling(command: Command, model: Path) -> None:
     plain = command(*given)[0]
     assert plain == lines(translate(*translator, TOKENISED, sampling=Sampling(), seed=0))
     options = ("--temperature", 0.8, "--top-k", 5, "--top-p", 0.9, "--seed", 3)
-    wanted = translate(*translator, TOKENISED, sampling=Sampling(0.8, 5, 0.9), seed=3)
-    assert command(*given, *options)[0] == lines(wanted) != plain
+    expected = translate(*translator, TOKENISED, sampling=Sampling(0.8, 5, 0.9), seed=3)
+    assert command(*given, *options)[0] == lines(expected) != plain
 
 
 def test_alignment_is_a_second_line(command: Command, model: Path) -> None:
@@ -74,23 +75,23 @@ def test_alignment_is_a_second_line(command: Command, model: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--sample", "--beam", "4"], "--beam cannot go with --sample"),
-        (["--sample", "--alpha", "1"], "--alpha cannot go with --sample"),
-        (["--temperature", "0.5"], "--temperature says how to draw: add --sample"),
-        (["--top-k", "5", "--seed", "1"], "--top-k, --seed says how to draw: add --sample"),
-        (["--beam", "1", "--alpha", "0.6"], "--beam 1 has only one: leave one of them out"),
-        (["--beam", "0"], "beam must be at least 1 hypothesis"),
-        (["--alpha", "-1"], "must be finite and at least 0: got -1"),
-        (["--sample", "--temperature", "0"], "temperature must be positive and finite"),
-        (["--sample", "--top-k", "0"], "top_k must be at least 1 token"),
-        (["--sample", "--top-p", "2"], "top_p must be a probability in (0, 1]"),
+        (["--sample", "--beam", "4"], "got --beam with --sample"),
+        (["--sample", "--alpha", "1"], "got --alpha with --sample"),
+        (["--temperature", "0.5"], "expected --sample with --temperature"),
+        (["--top-k", "5", "--seed", "1"], "expected --sample with --top-k, --seed"),
+        (["--beam", "1", "--alpha", "0.6"], "--beam 1 is greedy decoding; omit one"),
+        (["--beam", "0"], "beam must be at least 1"),
+        (["--alpha", "-1"], "alpha, the exponent"),
+        (["--sample", "--temperature", "0"], "temperature must be positive"),
+        (["--sample", "--top-k", "0"], "top_k must be at least 1"),
+        (["--sample", "--top-p", "2"], "top_p must be"),
     ],
 )
-def test_options_that_do_not_go_together(refused, model: Path, options, message: str) -> None:
-    assert message in refused("translate", "--model", model, "The owl sleeps.", *options)
+def test_invalid_options_are_rejected(rejected, model: Path, options, message: str) -> None:
+    assert message in rejected("translate", "--model", model, "The owl sleeps.", *options)
 
 
-def test_lines_come_as_they_arrive() -> None:
+def test_lines_are_read_as_they_arrive() -> None:
     class Slow(BytesIO):
         def __init__(self, *pieces: bytes) -> None:
             super().__init__()
@@ -100,41 +101,101 @@ def test_lines_come_as_they_arrive() -> None:
             return self.pieces.pop(0) if self.pieces else b""
 
     stream = Slow(b"\xef\xbb\xbfa\nb\nc", b"d", b"\xc3", b"\xa9\r\n", b"\n", b"e\nf")
-    assert list(_arriving(stream)) == [["a", "b"], ["cdé"], [""], ["e"], ["f"]]
-    assert list(_arriving(Slow(b"a\n"))) == [["a"]]
-    assert list(_arriving(Slow())) == []
+    assert list(_read_chunks(stream)) == [["a", "b"], ["cdé"], [""], ["e"], ["f"]]
+    assert list(_read_chunks(Slow(b"a\n"))) == [["a"]]
+    assert list(_read_chunks(Slow())) == []
 
 
-def test_a_stream_is_counted_through_and_keeps_what_was_said(
-    monkeypatch, capsys, command: Command, model: Path
-) -> None:
+def stdin(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Replace standard input by ``text``, of which every read returns one line."""
+
     class Lines(BytesIO):
         def read1(self, size: int = -1) -> bytes:
             return self.readline()
 
-    def given(text: str) -> TextIOWrapper:
-        return TextIOWrapper(Lines(text.encode()), encoding="utf-8")
+    given = TextIOWrapper(Lines(text.encode()), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", given)
 
-    whole = command("translate", "--model", model, *SENTENCES, "--sample")[0]
-    monkeypatch.setattr(sys, "stdin", given("\n".join(SENTENCES)))
-    assert command("translate", "--model", model, "--sample")[0] == whole
-    monkeypatch.setattr(sys, "stdin", given("The owl sleeps.\n\nThe owl sleeps.\n"))
-    with pytest.raises(SystemExit):
-        command("translate", "--model", model)
+
+def test_seeds_do_not_depend_on_the_chunks_of_a_stream(
+    monkeypatch: pytest.MonkeyPatch, command: Command, model: Path
+) -> None:
+    given = ("translate", "--model", model, "--sample")
+    whole = command(*given, *SENTENCES)[0]
+    stdin(monkeypatch, "\n".join(SENTENCES))
+    assert command(*given)[0] == whole
+
+
+@pytest.mark.parametrize("source", ["stdin", "file", "arguments"])
+def test_an_empty_line_gives_an_empty_line(
+    monkeypatch: pytest.MonkeyPatch, command: Command, model: Path, source: str
+) -> None:
+    owl, boxes, _ = SENTENCES
+    given = ("translate", "--model", model, "--beam", 2)
+    owls, box = (command(*given, sentence)[0] for sentence in (owl, boxes))
+    sentences = ["", owl, " ", "", boxes, ""]
+    arguments: tuple[object, ...] = ()
+    if source == "stdin":
+        stdin(monkeypatch, "\n".join(sentences) + "\n")
+    elif source == "file":
+        Path("lines").write_text("\n".join(sentences) + "\n")
+        arguments = ("--file", "lines")
+    else:
+        arguments = tuple(sentences)
+    out, err = command(*given, *arguments)
+    assert out == f"\n{owls}\n\n{box}\n"
+    assert err == ""
+
+
+@pytest.mark.parametrize("source", ["stdin", "arguments"])
+def test_a_sentence_that_cannot_be_translated_gives_an_empty_line_and_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsys, command: Command, model: Path, source: str
+) -> None:
+    owl, boxes, _ = SENTENCES
+    given = ("translate", "--model", model, "--beam", 1)
+    owls, box = (command(*given, sentence)[0] for sentence in (owl, boxes))
+    sentences = [owl, "the owl " * MAX_LENGTH, boxes, "the dragon sleeps", owl]
+    if source == "stdin":
+        stdin(monkeypatch, "\n".join(sentences))
+    with pytest.raises(SystemExit) as stop:
+        command(*given, *(sentences if source == "arguments" else ()))
+    assert stop.value.code == 1
     out, err = capsys.readouterr()
-    assert len(out.splitlines()) == 1
-    assert err == (
-        "tfmr: sentence 2 is empty: there is nothing to translate; leave out empty lines\n"
-    )
+    assert out == f"{owls}\n{box}\n{owls}"
+    long, unknown = err.splitlines()
+    assert long.startswith("tfmr: sentence 2 ")
+    assert str(MAX_LENGTH) in long
+    assert unknown.startswith("tfmr: sentence 4 ")
+    assert "dragon" in unknown
 
 
-def test_an_empty_standard_input(monkeypatch, refused, model: Path) -> None:
+def test_the_alignment_of_an_empty_line_is_empty(command: Command, model: Path) -> None:
+    out, _ = command("translate", "--model", model, "", SENTENCES[0], "--alignment")
+    lines = out.splitlines()
+    assert lines[:2] == ["", "\t"]
+    assert "→" in lines[3]
+
+
+def test_the_decoding_dtype(monkeypatch: pytest.MonkeyPatch, command: Command, model: Path) -> None:
+    dtypes = []
+
+    def prepared(translator: Translator, dtype: torch.dtype | None) -> IncrementalTranslator:
+        dtypes.append(dtype)
+        return prepare(translator, dtype)
+
+    monkeypatch.setattr("tfmr.commands.decoding.prepare", prepared)
+    for name in ("auto", "fp32", "bf16"):
+        command("translate", "--model", model, SENTENCES[0], "--decoding-dtype", name)
+    assert dtypes == [None, torch.float32, torch.bfloat16]
+
+
+def test_an_empty_standard_input(monkeypatch, rejected, model: Path) -> None:
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b""), encoding="utf-8"))
-    assert "standard input is empty" in refused("translate", "--model", model)
+    assert "on standard input, got none" in rejected("translate", "--model", model)
 
 
-def test_a_pipe_and_a_terminal_are_answered_line_by_line(model: Path) -> None:
-    """Each answer is there before the next line is given; at a terminal a mistake is no end."""
+def test_a_pipe_and_a_terminal_are_translated_line_by_line(model: Path) -> None:
+    """Each translation is printed before the next line is sent."""
     settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": ""}
     master, terminal = pty.openpty()
     for given in (subprocess.PIPE, terminal):
@@ -148,26 +209,23 @@ def test_a_pipe_and_a_terminal_are_answered_line_by_line(model: Path) -> None:
             assert process.stdout is not None
             assert process.stderr is not None
             write = process.stdin.write if process.stdin else lambda line: os.write(master, line)
-            answers = []
-            for sentence in SENTENCES:
-                if given == terminal:
-                    write(b"dragon\n")
+            translations = []
+            for sentence in ["dragon", *SENTENCES]:
                 write(sentence.encode() + b"\n")
                 if process.stdin:
                     process.stdin.flush()
-                answers.append(process.stdout.readline().decode())
-            assert len(set(answers)) > 1
+                translations.append(process.stdout.readline().decode())
+            assert translations[0] == "\n"
+            assert len(set(translations)) > 2
             if process.stdin:
                 process.stdin.close()
             else:
                 write(b"\x04")
-            assert process.wait(timeout=60) == 0
-            err = process.stderr.read().decode()
-            if given == terminal:
-                assert err.startswith("one sentence per line; Ctrl-D ends\n")
-                assert "sentence 1 has words outside the model's vocabulary: dragon" in err
-                assert err.count("tfmr: ") == len(SENTENCES)
-            else:
-                assert err == ""
+            assert process.wait(timeout=60) == 1
+            *greeting, message = process.stderr.read().decode().splitlines()
+            assert message.startswith("tfmr: sentence 1 ")
+            assert greeting == (
+                ["Enter one sentence per line; Ctrl-D ends."] if given == terminal else []
+            )
     os.close(terminal)
     os.close(master)

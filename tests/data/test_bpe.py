@@ -10,7 +10,7 @@ PAPER = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
 """The dictionary of Algorithm 1 in Sennrich et al. (2016), without its end-of-word symbol."""
 
 
-def test_merges_of_the_papers_dictionary_by_hand():
+def test_merges_of_the_example_in_the_paper():
     # e-s, s-t: 9 each, e is older; es-t: 9; l-o, o-w: 7 each, l is older; lo-w: 7;
     # n-e, e-w, w-est: 6 each, e is the oldest; then n-ew: 6; new-est: 6.
     assert bpe_merges(PAPER, 7) == [
@@ -24,23 +24,23 @@ def test_merges_of_the_papers_dictionary_by_hand():
     ]
 
 
-def test_an_unseen_word_is_spelt_with_the_learnt_pieces():
+def test_an_unseen_word_is_split_by_the_learned_merges():
     merges = bpe_merges(PAPER, 4)
     assert bpe_split("lowest", merges) == ["low", "est"]
     assert bpe_split("xyz", merges) == ["x", "y", "z"]
 
 
-def test_merge_goes_from_left_to_right():
+def test_merge_applies_from_left_to_right():
     assert merge(list("aaab"), ("a", "a")) == ["aa", "a", "b"]
 
 
-def test_learning_stops_when_nothing_is_left_to_merge():
+def test_learning_stops_when_no_pairs_are_left():
     assert bpe_merges({"ab": 1}, 100) == [("a", "b")]
     assert bpe_merges({}, 3) == []
 
 
 def library_merges(words: Counter[str], n: int) -> list[tuple[str, str]]:
-    """What the library learns from a text of these words; "Ġ" is its symbol for a space."""
+    """The merges that the library learns from a text of these words; "Ġ" stands for a space."""
     text = [" ".join([word] * count) for word, count in words.items()]
     return Tokenizer.train_bpe(text, vocab_size=260 + n).merges
 
@@ -51,20 +51,20 @@ def test_the_library_learns_the_same_merges():
         "while the old fowl howl and the slow flow of the water swallows the willow"
     )
     words = Counter(text.split())
-    spelt = {f"Ġ{word}": count for word, count in words.items()}
-    merges = bpe_merges(spelt, 50)
+    with_space = {f"Ġ{word}": count for word, count in words.items()}
+    merges = bpe_merges(with_space, 50)
     assert len(merges) == 50
     assert library_merges(words, 50) == merges
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.text("abcd", min_size=1, max_size=6), st.integers(1, 9), min_size=1))
-def test_the_library_learns_the_same_merges_of_any_words(counts):
-    spelt = {f"Ġ{word}": count for word, count in counts.items()}
-    assert library_merges(Counter(counts), 12) == bpe_merges(spelt, 12)
+def test_the_library_learns_the_same_merges_from_random_words(counts):
+    with_space = {f"Ġ{word}": count for word, count in counts.items()}
+    assert library_merges(Counter(counts), 12) == bpe_merges(with_space, 12)
 
 
-def test_the_library_splits_words_alike():
+def test_the_library_splits_words_identically():
     tokenizer = Tokenizer.train_bpe(["low low lower newest newest widest"], 275)
     for word in ("low", "lowest", "wider", "slower"):
         pieces = [piece.replace("▁", "Ġ") for piece in tokenizer.tokens(tokenizer.encode(word))]

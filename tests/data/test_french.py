@@ -1,4 +1,4 @@
-"""French is judged here by rules written a second time, from the sentences' text alone."""
+"""French is checked by independent rules that use the text of the sentences only."""
 
 import re
 from itertools import pairwise
@@ -48,7 +48,7 @@ VOWEL_SOUND = re.compile(r"(?!hibou|hériss|héros|harpe)[aeiouhàâéèêîœ]"
 
 
 def french_plural(word: str) -> str:
-    """The plural of a French noun or adjective, by the rules of the schoolbook."""
+    """The plural of a French noun or adjective, by the regular rules."""
     if word[-1] in "sx":
         return word
     if word.endswith("al"):
@@ -98,7 +98,7 @@ def check_french(sentence: str) -> None:
         if word in ("le", "la", "ce", "ne", "ma", "beau", "nouveau") or (
             word == "de" and following not in ("la", "l'")
         ):
-            # The predicate is followed by the full stop alone.
+            # A predicate is followed by the full stop only.
             assert not vowel, (word, following)
         assert (word, following) not in {("à", "le"), ("à", "les"), ("de", "le"), ("de", "les")}
     at, subject = 0, None
@@ -166,7 +166,7 @@ def test_french_is_grammatical(seed):
         "le loup ne dort .",
     ],
 )
-def test_the_french_rules_notice_faults(wrong):
+def test_the_french_rules_detect_errors(wrong):
     with pytest.raises((AssertionError, KeyError)):
         check_french(wrong)
 

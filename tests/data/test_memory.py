@@ -1,5 +1,6 @@
-"""A corpus of WMT size is planned and read in memory that its tokens do not count for."""
+"""Batches of a corpus of WMT size are made in memory that does not grow with its tokens."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,19 +9,19 @@ from benchmarks.memory import PAIRS, generate, measure
 
 
 def allowed(pairs: int) -> float:
-    """The bound in MB, at rest: 20, and 20 bytes for each pair whatever its length; 110 for WMT."""
+    """The bound in MB: 20, plus 20 bytes for each pair of any length; 110 for WMT."""
     return 20 + 20 * pairs / 1e6
 
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Where to put a large file, which pytest would keep for three sessions."""
+    """A path for a large token file, removed at once: pytest keeps files for three sessions."""
     path = tmp_path / "corpus"
     yield path
-    path.unlink()
+    shutil.rmtree(path)
 
 
-def test_a_corpus_of_wmt_size_streams_in_bounded_memory(corpus: Path) -> None:
+def test_a_corpus_of_wmt_size_is_read_in_bounded_memory(corpus: Path) -> None:
     generate(corpus, PAIRS, length=25)
     row = measure(corpus, "token file", batches=1000)
     assert row["pairs"] == PAIRS
@@ -30,10 +31,10 @@ def test_a_corpus_of_wmt_size_streams_in_bounded_memory(corpus: Path) -> None:
     assert row["planned"] < allowed(PAIRS)
     assert row["read"] < allowed(PAIRS)
     assert row["read"] - row["planned"] < 10
-    assert row["peak"] < 3 * allowed(PAIRS), "while it sorts"
+    assert row["peak"] < 3 * allowed(PAIRS), "during sorting"
 
 
-def test_five_times_the_tokens_take_no_more_memory_unless_they_are_lists(corpus: Path) -> None:
+def test_memory_depends_on_the_tokens_of_lists_only(corpus: Path) -> None:
     pairs = 50_000
     rows = {}
     for length in (10, 50):

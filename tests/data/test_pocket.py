@@ -1,4 +1,4 @@
-"""The grammar is judged here by rules written a second time, from the sentences' text alone."""
+"""The grammar is checked by independent rules that use the text of the sentences only."""
 
 import os
 import re
@@ -21,7 +21,7 @@ from tfmr.errors import TfmrError
 seeds = st.integers(0, 2**32)
 few = settings(max_examples=25, deadline=None)
 
-# ---------------------------------------------------------------- English, read back
+# ---------------------------------------------------------------- parsing English
 
 ADJECTIVE = {adjective.english for adjective in ADJECTIVES}
 SINGULAR_OF = {
@@ -34,12 +34,12 @@ SEVERAL = "the these those my two three some"
 
 
 def singular(word: str) -> str:
-    """The singular of an English noun, irregular ones from the list above."""
+    """The singular of an English noun; irregular forms are in the table above."""
     return SINGULAR_OF.get(word, word.removesuffix("s"))
 
 
-def read_phrase(words: list[str]) -> tuple[str, str, str, bool]:
-    """Take a noun phrase off ``words``: determiner, adjective, singular noun, plural or not."""
+def parse_phrase(words: list[str]) -> tuple[str, str, str, bool]:
+    """Remove a noun phrase from ``words``: determiner, adjective, singular noun, is plural."""
     determiner = words.pop(0)
     adjective = words.pop(0) if words[0] in ADJECTIVE else ""
     noun = words.pop(0)
@@ -48,11 +48,11 @@ def read_phrase(words: list[str]) -> tuple[str, str, str, bool]:
     return determiner, adjective, singular(noun) if plural else noun, plural
 
 
-def read(sentence: str) -> tuple[list[tuple[str, str, str, bool]], str, str]:
+def parse(sentence: str) -> tuple[list[tuple[str, str, str, bool]], str, str]:
     """The noun phrases of an English sentence, its verb, and its predicate adjective."""
     words = sentence.split()
     assert words.pop() == "."
-    phrases = [read_phrase(words)]
+    phrases = [parse_phrase(words)]
     plural = phrases[0][3]
     if words[0] in ("often", "always", "sometimes"):
         words.pop(0)
@@ -72,14 +72,14 @@ def read(sentence: str) -> tuple[list[tuple[str, str, str, bool]], str, str]:
     if words and words[0] == "for":
         verb = f"{verb} {words.pop(0)}"
     if words and words[0] not in ("in", "at", "near", "today"):
-        phrases.append(read_phrase(words))
+        phrases.append(parse_phrase(words))
     assert not words or words[0] in ("in", "at", "near", "today")
     return phrases, verb, ""
 
 
 def combinations(sentence: str) -> set[tuple[str, str]]:
-    """Every adjective with its noun, and the subject with its verb."""
-    phrases, verb, predicate = read(sentence)
+    """All (adjective, noun) and (subject, verb) combinations."""
+    phrases, verb, predicate = parse(sentence)
     found = {(adjective, noun) for _, adjective, noun, _ in phrases if adjective}
     subject = phrases[0][2]
     found.add((predicate, subject) if predicate else (subject, verb))
@@ -90,14 +90,14 @@ def combinations(sentence: str) -> set[tuple[str, str]]:
 @given(seeds)
 def test_english_is_grammatical(seed):
     for sentence, _ in pocket.generate("en-fr", 60, seed):
-        read(sentence)
+        parse(sentence)
         assert not re.search(r"\ba [aeiou]", sentence)
         assert not re.search(r"\ban [^aeiou]", sentence)
         assert sentence == sentence.lower()
         assert 4 <= len(sentence.split()) <= 10
 
 
-# ---------------------------------------------------------------- Korean, by its own rules
+# ---------------------------------------------------------------- rules for Korean
 
 PARTICLES = {"-은": True, "-이": True, "-을": True, "-는": False, "-가": False, "-를": False}
 COUNTER = {"animal": "마리", "adult": "명", "child": "명", "food": "개"}
@@ -105,12 +105,12 @@ KIND = {noun.korean.split()[-1]: noun.kind for noun in NOUNS}
 
 
 def closed(syllable: str) -> bool:
-    """Whether a syllable ends in a consonant, by taking it apart into its letters."""
+    """Whether a syllable ends in a consonant, by Unicode decomposition."""
     return len(unicodedata.normalize("NFD", syllable)) == 3
 
 
 def check_korean(source: str, sentence: str) -> None:
-    """Particles by sound, the verb at the end, 들 on uncounted plurals, the right counters."""
+    """Particles by sound, verb-final order, 들 on uncounted plurals, correct counters."""
     words = sentence.split()
     assert words[-1] == "."
     assert words[-2].endswith("요")
@@ -123,7 +123,7 @@ def check_korean(source: str, sentence: str) -> None:
         if following in ("마리", "명", "개", "권", "대", "송이", "그루", "장"):
             assert word in ("두", "세", "몇")
             assert COUNTER.get(KIND[words[at - 1]], following) == following
-    phrases, _, _ = read(source)
+    phrases, _, _ = parse(source)
     counted = [phrase for phrase in phrases if phrase[0] in ("two", "three", "some")]
     plain = [phrase for phrase in phrases if phrase[3] and phrase not in counted]
     assert words.count("-들") == len(plain) + ("houses" in source)
@@ -153,14 +153,14 @@ def test_korean_is_grammatical(seed):
         ("the wolf sees a bear .", "늑대 -는 곰 -를 봐요 ."),
     ],
 )
-def test_the_korean_rules_notice_faults(source, wrong):
+def test_the_korean_rules_detect_errors(source, wrong):
     with pytest.raises(AssertionError):
         check_korean(source, wrong)
 
 
 @settings(deadline=None)
 @given(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3))
-def test_final_consonant_is_what_unicode_takes_the_syllable_apart_into(syllable):
+def test_final_consonant_agrees_with_unicode_decomposition(syllable):
     letters = unicodedata.normalize("NFD", syllable)
     number = ord(letters[2]) - 0x11A7 if len(letters) == 3 else 0
     assert korean.final_consonant(syllable) == number
@@ -170,61 +170,61 @@ def test_final_consonant_is_what_unicode_takes_the_syllable_apart_into(syllable)
 
 
 @cache
-def corpus(pair: str) -> Corpus:
-    return pocket.split(pair, train=3000, valid=150, test=150, seed=3)
+def corpus(direction: str) -> Corpus:
+    return pocket.split(direction, train=3000, valid=150, test=150, seed=3)
 
 
-@pytest.mark.parametrize("pair", pocket.LANGUAGES)
-def test_every_english_sentence_has_one_translation(pair):
+@pytest.mark.parametrize("direction", pocket.LANGUAGES)
+def test_every_english_sentence_has_one_translation(direction):
     translation: dict[str, str] = {}
-    again = 0
+    repeated = 0
     for seed in range(4):
-        for source, target in pocket.generate(pair, 2000, seed):
-            again += source in translation
+        for source, target in pocket.generate(direction, 2000, seed):
+            repeated += source in translation
             assert translation.setdefault(source, target) == target
-    assert again > 50
+    assert repeated > 50
 
 
-def test_no_english_word_means_two_things():
+def test_no_english_word_is_ambiguous():
     forms = Counter(form for noun in NOUNS for form in {noun.english, noun.plural})
     forms += Counter(adjective.english for adjective in ADJECTIVES)
     forms += Counter(form for verb in VERBS for form in {verb.english, verb.third})
     assert max(forms.values()) == 1
 
 
-@pytest.mark.parametrize("pair", pocket.LANGUAGES)
-def test_held_out_combinations_are_never_trained_on(pair):
-    made = corpus(pair)
+@pytest.mark.parametrize("direction", pocket.LANGUAGES)
+def test_held_out_combinations_are_not_in_the_training_set(direction):
+    made = corpus(direction)
     trained = set().union(*(combinations(source) for source, _ in made.train))
     held = pocket.held_out(3)
     assert not trained & (held.valid | held.test)
-    for part, wanted, other in ((made.valid, *held), (made.test, *held[::-1])):
-        for source, _ in part:
+    for split, expected, other in ((made.valid, *held), (made.test, *held[::-1])):
+        for source, _ in split:
             found = combinations(source)
-            assert found - trained, "something new in every sentence"
-            assert found & wanted
+            assert found - trained, "every sentence has a new combination"
+            assert found & expected
             assert not found & other
 
 
-@pytest.mark.parametrize("pair", pocket.LANGUAGES)
-def test_every_word_that_is_asked_for_was_trained_on(pair):
-    few_to_train_on = pocket.split(pair, train=200, valid=60, test=60, seed=3)
-    for made in (corpus(pair), few_to_train_on):
-        for part in (made.valid, made.test):
+@pytest.mark.parametrize("direction", pocket.LANGUAGES)
+def test_every_held_out_word_is_in_the_training_set(direction):
+    small = pocket.split(direction, train=200, valid=60, test=60, seed=3)
+    for made in (corpus(direction), small):
+        for split in (made.valid, made.test):
             for side in (0, 1):
                 known = {word for sentences in made.train for word in sentences[side].split()}
-                assert {word for sentences in part for word in sentences[side].split()} <= known
+                assert {word for sentences in split for word in sentences[side].split()} <= known
 
 
-@pytest.mark.parametrize("pair", pocket.LANGUAGES)
-def test_no_sentence_is_there_twice(pair):
-    made = corpus(pair)
+@pytest.mark.parametrize("direction", pocket.LANGUAGES)
+def test_sentences_are_unique(direction):
+    made = corpus(direction)
     assert [len(part) for part in (made.train, made.valid, made.test)] == [3000, 150, 150]
     sources = [source for source, _ in made.train + made.valid + made.test]
     assert len(set(sources)) == len(sources)
 
 
-def test_both_pairs_translate_the_same_sentences():
+def test_both_directions_have_the_same_sources():
     assert [source for source, _ in corpus("en-fr").train] == [
         source for source, _ in corpus("en-ko").train
     ]
@@ -235,21 +235,21 @@ def test_both_pairs_translate_the_same_sentences():
 def test_the_grammar_is_varied():
     made = corpus("en-fr")
     used = {word for source, _ in made.train for word in source.split()}
-    wanted = {form for noun in NOUNS for form in (noun.english, noun.plural)}
-    assert wanted <= used
+    forms = {form for noun in NOUNS for form in (noun.english, noun.plural)}
+    assert forms <= used
     assert used >= ADJECTIVE
     assert len(NOUNS) >= 40
     assert len(ADJECTIVES) >= 24
     assert len(VERBS) >= 16
 
 
-def test_the_seed_alone_decides():
+def test_the_corpus_depends_on_the_seed():
     assert pocket.generate("en-ko", 50, 7) == pocket.generate("en-ko", 50, 7)
     assert pocket.generate("en-ko", 50, 7) != pocket.generate("en-ko", 50, 8)
     assert pocket.held_out(1) != pocket.held_out(2)
 
 
-def test_another_process_with_another_hash_seed_writes_the_same():
+def test_the_corpus_does_not_depend_on_the_hash_seed():
     program = (
         "import hashlib; from tfmr.data import pocket; "
         "print(hashlib.sha256(repr(pocket.split('en-fr', 400, 20, 20, 1)).encode()).hexdigest())"
@@ -264,7 +264,7 @@ def test_another_process_with_another_hash_seed_writes_the_same():
     assert len(written) == 1
 
 
-def test_tokenise_reads_what_people_type():
+def test_tokenise_accepts_typed_text():
     for typed in (
         "The bear sings.",
         "the bear  sings",
@@ -277,27 +277,31 @@ def test_tokenise_reads_what_people_type():
         assert pocket.tokenise(pocket.detokenise(source)) == source
 
 
-def test_detokenise_writes_as_people_do():
+def test_detokenise_gives_ordinary_spelling():
     assert pocket.detokenise("l' ours n' aime pas l' œuf .") == "l'ours n'aime pas l'œuf."
     assert pocket.detokenise("늑대 -들 -은 사과 -를 먹어요 .") == "늑대들은 사과를 먹어요."
     assert pocket.detokenise("le chat dort aujourd'hui .") == "le chat dort aujourd'hui."
 
 
-def test_denials_are_denied_in_every_language():
-    said = dict(pocket.generate("en-fr", 2000, 5))
-    told = dict(pocket.generate("en-ko", 2000, 5))
-    assert said.keys() == told.keys()
-    negated = [source for source in said if "not" in source.split()]
+def test_negation_is_rendered_in_every_language():
+    french = dict(pocket.generate("en-fr", 2000, 5))
+    korean_texts = dict(pocket.generate("en-ko", 2000, 5))
+    assert french.keys() == korean_texts.keys()
+    negated = [source for source in french if "not" in source.split()]
     assert 200 < len(negated) < 800
     for source in negated:
-        assert " pas " in said[source]
-        assert "않아요" in told[source] or "아니에요" in told[source] or "않았어요" in told[source]
+        assert " pas " in french[source]
+        assert (
+            "않아요" in korean_texts[source]
+            or "아니에요" in korean_texts[source]
+            or "않았어요" in korean_texts[source]
+        )
 
 
-def test_what_the_grammar_cannot_do_is_refused():
-    with pytest.raises(TfmrError, match=r"knows en-fr and en-ko, got 'en-de'"):
+def test_invalid_requests_are_rejected():
+    with pytest.raises(TfmrError, match="en-fr or en-ko, got 'en-de'"):
         pocket.generate("en-de", 1, 0)
-    with pytest.raises(TfmrError, match=r"knows en-fr and en-ko, got 'fr-en'"):
+    with pytest.raises(TfmrError, match="en-fr or en-ko, got 'fr-en'"):
         pocket.split("fr-en")
-    with pytest.raises(TfmrError, match=r"found only \d of 5 sentences; ask for fewer"):
+    with pytest.raises(TfmrError, match=r"expected 5 different sentences, .* gave only \d"):
         pocket.split("en-fr", train=5, valid=5, test=5)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tracemalloc
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +24,7 @@ WORDS = Tokenizer.words(["the owl sleeps .", "le hibou dort ."])
 
 @settings(max_examples=100, deadline=None)
 @given(st.text())
-def test_bpe_loses_nothing_but_the_normal_form(text):
+def test_bpe_round_trip_is_the_normal_form(text):
     assert BPE.decode(BPE.encode(text)) == unicodedata.normalize("NFC", text)
 
 
@@ -42,11 +43,11 @@ def test_bpe_loses_nothing_but_the_normal_form(text):
         "\ufffd",
     ],
 )
-def test_bpe_loses_nothing_of_the_awkward(text):
+def test_bpe_round_trip_of_edge_cases(text):
     assert BPE.decode(BPE.encode(text)) == unicodedata.normalize("NFC", text)
 
 
-def test_bpe_never_says_unknown_and_never_a_special_id():
+def test_bpe_never_returns_a_special_id():
     for text in [*TEXTS, "<pad><bos><eos><unk>", "שלום 🦉"]:
         assert min(BPE.encode(text)) > UNK
 
@@ -55,17 +56,17 @@ def test_bpe_compresses_what_it_was_trained_on():
     assert len(BPE.encode(TEXTS[0])) < len(TEXTS[0].encode()) / 1.5
 
 
-def test_vocabulary_has_the_size_asked_for_and_every_id_in_it():
+def test_vocabulary_has_the_requested_size():
     assert BPE.vocab_size == 330
     assert len(BPE.tokens(range(330))) == 330
     assert BPE.tokens([PAD, BOS, EOS, UNK]) == ["<pad>", "<bos>", "<eos>", "<unk>"]
 
 
-def test_vocabulary_stays_smaller_when_nothing_is_left_to_merge():
+def test_vocabulary_is_smaller_when_no_pairs_are_left_to_merge():
     assert Tokenizer.train_bpe(["ab"], 5000).vocab_size == 260 + 2
 
 
-def test_bpe_is_learnt_from_a_stream_without_holding_it():
+def test_bpe_is_trained_on_a_stream_in_bounded_memory():
     texts = (f"{text} {number % 100}" for number in range(20_000) for text in TEXTS[:1])
     tracemalloc.start()
     Tokenizer.train_bpe(texts, 300)
@@ -74,17 +75,17 @@ def test_bpe_is_learnt_from_a_stream_without_holding_it():
     assert peak < 20_000 * len(TEXTS[0]) / 4
 
 
-def test_first_word_is_a_word_like_any_other():
+def test_the_first_word_is_encoded_like_the_others():
     ids = BPE.encode("young young")
     assert ids[: len(ids) // 2] == ids[len(ids) // 2 :]
 
 
-def test_batch_equals_one_by_one():
+def test_encode_batch_equals_encode():
     for tokenizer in (BPE, WORDS):
         assert tokenizer.encode_batch(TEXTS) == [tokenizer.encode(text) for text in TEXTS]
 
 
-def test_decode_leaves_out_the_ids_that_are_no_text():
+def test_decode_skips_pad_bos_and_eos():
     ids = [BOS, *BPE.encode(TEXTS[2]), EOS, PAD, PAD]
     assert BPE.decode(ids) == TEXTS[2]
     assert WORDS.decode([BOS, *WORDS.encode("the owl"), EOS, PAD]) == "the owl"
@@ -96,13 +97,13 @@ def test_tokens_are_readable():
     assert snowman == ["▁", "<e2>", "<98>", "<83>"]
 
 
-def test_words_are_sorted_and_unknown_ones_are_unknown():
+def test_words_are_sorted_and_unknown_words_are_unk():
     assert WORDS.vocabulary == [".", "dort", "hibou", "le", "owl", "sleeps", "the"]
     assert WORDS.encode("the owl sings .") == [10, 8, UNK, 4]
     assert WORDS.decode(WORDS.encode("the owl sings .")) == "the owl <unk> ."
 
 
-def test_words_of_a_text_cannot_pose_as_special_ids():
+def test_spellings_of_special_tokens_are_not_special():
     tokenizer = Tokenizer.words(["a <unk> b"])
     assert tokenizer.encode("<pad> <bos> <eos> <unk> a") == [UNK, UNK, UNK, UNK, 4]
 
@@ -112,9 +113,10 @@ def test_words_do_not_depend_on_the_normal_form():
     assert Tokenizer.words([composed]).encode(decomposed) == [4]
 
 
+@pytest.mark.parametrize("convert", [str, Path])
 @pytest.mark.parametrize("tokenizer", [BPE, WORDS], ids=["bpe", "words"])
-def test_saved_and_loaded_it_is_the_same(tokenizer, tmp_path):
-    path = tmp_path / "tokenizer.json"
+def test_save_and_load(tokenizer, tmp_path, convert):
+    path = convert(tmp_path / "tokenizer.json")
     tokenizer.save(path)
     loaded = Tokenizer.load(path)
     assert loaded.fingerprint == tokenizer.fingerprint
@@ -122,7 +124,7 @@ def test_saved_and_loaded_it_is_the_same(tokenizer, tmp_path):
     assert Tokenizer.from_json(tokenizer.to_json()).to_json() == tokenizer.to_json()
 
 
-def test_fingerprint_tells_vocabularies_apart():
+def test_fingerprints_of_different_vocabularies_differ():
     assert len(BPE.fingerprint) == 12
     assert int(BPE.fingerprint, 16) > 0
     prints = {
@@ -135,7 +137,7 @@ def test_fingerprint_tells_vocabularies_apart():
     assert len(prints) == 5
 
 
-def test_another_process_with_another_hash_seed_learns_the_same():
+def test_training_does_not_depend_on_the_hash_seed():
     program = (
         "import json, sys; from tfmr.data.tokenizer import Tokenizer; "
         "print(Tokenizer.train_bpe(json.load(sys.stdin), 330).fingerprint)"
@@ -153,7 +155,7 @@ def test_another_process_with_another_hash_seed_learns_the_same():
         assert done.stdout.strip() == BPE.fingerprint
 
 
-def refused(call, *words):
+def rejects(call, *words):
     with pytest.raises(TfmrError) as caught:
         call()
     message = str(caught.value)
@@ -162,26 +164,26 @@ def refused(call, *words):
         assert word in message
 
 
-def test_too_small_a_vocabulary_is_refused():
-    refused(lambda: Tokenizer.train_bpe(TEXTS, 259), "at least 260", "259")
+def test_a_vocabulary_that_is_too_small_is_rejected():
+    rejects(lambda: Tokenizer.train_bpe(TEXTS, 259), "at least 260", "259")
 
 
-def test_an_id_outside_the_vocabulary_is_refused():
-    refused(lambda: BPE.decode([330]), "0 to 329", "330", "another vocabulary")
-    refused(lambda: WORDS.tokens([-1]), "-1")
+def test_an_id_outside_the_vocabulary_is_rejected():
+    rejects(lambda: BPE.decode([330]), "0 to 329", "330", "another vocabulary")
+    rejects(lambda: WORDS.tokens([-1]), "-1")
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", ["JSON", "is none"]),
+        ("", ["in JSON"]),
         ("[1, 2]", ["tfmr tokenizer 1", "list"]),
         ('{"model": {"type": "BPE"}}', ["tfmr tokenizer 1", "None", "Tokenizer.save"]),
         (f'{{"format": "{FORMAT}"}}', ["damaged", "kind"]),
         (f'{{"format": "{FORMAT}", "kind": "words", "vocabulary": "abc"}}', ["damaged", "list"]),
         (
             f'{{"format": "{FORMAT}", "kind": "words", "vocabulary": ["a", "a"], "merges": []}}',
-            ["damaged", "twice"],
+            ["damaged", "duplicates"],
         ),
         (
             f'{{"format": "{FORMAT}", "kind": "bpe", "vocabulary": ["a"], "merges": [["a", "b"]]}}',
@@ -189,16 +191,16 @@ def test_an_id_outside_the_vocabulary_is_refused():
         ),
     ],
 )
-def test_a_bad_file_is_refused(content, words, tmp_path):
+def test_an_invalid_file_is_rejected(content, words, tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_text(content, encoding="utf-8")
-    refused(lambda: Tokenizer.load(path), "tokenizer.json", *words)
+    rejects(lambda: Tokenizer.load(path), "tokenizer.json", *words)
 
 
-def test_an_unreadable_file_is_refused(tmp_path):
-    refused(
+def test_an_unreadable_file_is_rejected(tmp_path):
+    rejects(
         lambda: Tokenizer.load(tmp_path / "nothing.json"), "nothing.json", "expected a tokenizer"
     )
-    refused(lambda: Tokenizer.load(tmp_path), "expected a tokenizer")
+    rejects(lambda: Tokenizer.load(tmp_path), "expected a tokenizer")
     (tmp_path / "latin").write_bytes(b"\xff\xfe")
-    refused(lambda: Tokenizer.load(tmp_path / "latin"), "latin", "expected a tokenizer")
+    rejects(lambda: Tokenizer.load(tmp_path / "latin"), "latin", "expected a tokenizer")

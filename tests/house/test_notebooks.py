@@ -1,4 +1,4 @@
-"""The normal form: one notebook, one file, whoever ran it and however often."""
+"""The normal form of a notebook does not depend on who ran it, or how often."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ class Dial(anywidget.AnyWidget):
     def __repr__(self):
         return f"Dial(turn={self.turn})"
 
-never_shown, dial = Dial(turn=1), Dial(turn=2)
+unused, dial = Dial(turn=1), Dial(turn=2)
 dial
 """
 FIGURE = """
@@ -34,7 +34,7 @@ drawn
 
 @pytest.fixture(scope="module")
 def chapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small chapter with text, a stream, a picture and a widget, run once."""
+    """A small chapter with text, a stream, a picture and a widget, executed once."""
     path = tmp_path_factory.mktemp("book") / "01-small.ipynb"
     cells = [
         new_markdown_cell("# Small"),
@@ -59,7 +59,7 @@ def test_a_second_run_changes_no_byte(chapter: Path) -> None:
     assert check(chapter) == []
 
 
-def test_the_file_has_what_the_page_needs_and_no_more(chapter: Path) -> None:
+def test_the_file_has_only_what_the_page_needs(chapter: Path) -> None:
     notebook = stored(chapter)
     assert chapter.read_text("utf-8").endswith("}\n")
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
@@ -73,7 +73,7 @@ def test_the_file_has_what_the_page_needs_and_no_more(chapter: Path) -> None:
     ]
 
 
-def test_widgets_have_stable_names_and_no_code(chapter: Path) -> None:
+def test_widgets_have_stable_identifiers_and_no_code(chapter: Path) -> None:
     notebook = stored(chapter)
     state = notebook["metadata"]["widgets"][WIDGET_STATE]["state"]
     views = [
@@ -83,7 +83,7 @@ def test_widgets_have_stable_names_and_no_code(chapter: Path) -> None:
         if WIDGET_VIEW in output.get("data", {})
     ]
     assert views == [f"{1:032x}"] * 2
-    assert list(state) == [f"{1:032x}", f"{2:032x}"], "the dial and its layout; nothing never shown"
+    assert list(state) == [f"{1:032x}", f"{2:032x}"], "the dial and its layout; no unused model"
     dial = state[views[0]]["state"]
     assert dial["turn"] == 3
     assert dial["layout"] == f"IPY_MODEL_{2:032x}"
@@ -91,19 +91,7 @@ def test_widgets_have_stable_names_and_no_code(chapter: Path) -> None:
     assert None not in state[f"{2:032x}"]["state"].values()
 
 
-def test_cells_are_named_by_their_source() -> None:
-    cells = [
-        new_code_cell("x = 1", id="a"),
-        new_code_cell("x = 1", id="b"),
-        new_markdown_cell("x = 1"),
-    ]
-    first = json.loads(normal_form(new_notebook(cells=cells)))
-    names = [cell["id"] for cell in first["cells"]]
-    assert names[1] == f"{names[0]}-2"
-    assert len(set(names)) == 3
-
-
-def test_the_normal_form_is_its_own_normal_form_and_leaves_its_argument_alone(
+def test_the_normal_form_is_idempotent_and_does_not_change_its_argument(
     chapter: Path,
 ) -> None:
     notebook = notebooks.read(chapter)
@@ -114,7 +102,7 @@ def test_the_normal_form_is_its_own_normal_form_and_leaves_its_argument_alone(
     assert notebook.metadata["kernelspec"]["name"] == "mine"
 
 
-def test_check_says_what_to_run(chapter: Path, tmp_path: Path) -> None:
+def test_check_states_what_to_run(chapter: Path, tmp_path: Path) -> None:
     other = tmp_path / "02-other.ipynb"
     other.write_text(json.dumps(stored(chapter)), "utf-8")
     [problem] = check(other)
@@ -136,40 +124,38 @@ def picture(text: str, size: int = 100) -> NotebookNode:
 
 
 @pytest.mark.parametrize(
-    ("notebook", "said"),
+    ("notebook", "message"),
     [
-        (cell_with("# NBVAL_IGNORE_OUTPUT\nx"), "not to be checked"),
-        (cell_with(tags=["raises-exception"]), "not to be checked"),
+        (cell_with("# NBVAL_IGNORE_OUTPUT\nx"), "excludes its output"),
+        (cell_with(tags=["raises-exception"]), "excludes its output"),
         (cell_with(output=new_output("error", ename="ValueError")), "raises ValueError"),
         (cell_with(output=new_output("stream", name="stderr", text="Warning: x")), "stderr"),
         (
             cell_with(output=new_output("stream", text="<thing at 0x7f00aa>")),
-            "give the object a repr",
+            "define __repr__",
         ),
         (cell_with(output=picture("<Figure size 1x1>")), "picture without a text"),
         (cell_with(output=picture("A line.", 100_000)), "75 KB"),
     ],
 )
-def test_what_may_not_be_stored_is_named(notebook: NotebookNode, said: str) -> None:
+def test_problems_are_reported(notebook: NotebookNode, message: str) -> None:
     [problem] = problems(notebook)
-    assert said in problem
+    assert message in problem
     assert problem.startswith("code cell 1 ")
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("1 / 0", "ZeroDivisionError"),
         ("import warnings\nwarnings.warn('careful', stacklevel=1)", "stderr"),
     ],
 )
-def test_a_chapter_that_may_not_be_stored_stays_as_it_was(
-    tmp_path: Path, source: str, said: str
-) -> None:
+def test_a_chapter_with_problems_is_not_changed(tmp_path: Path, source: str, message: str) -> None:
     path = tmp_path / "03-wrong.ipynb"
     path.write_text(normal_form(cell_with(source)), "utf-8")
     before = path.read_bytes()
     [problem] = refresh(path)
-    assert said in problem
+    assert message in problem
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

@@ -1,6 +1,7 @@
-"""The extensions that the book adds to Sphinx, one by one and without a build."""
+"""The book's Sphinx extensions, tested without a build."""
 
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from docutils.utils import new_document
 from sphinx.errors import ExtensionError
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
+from tfmr.data import batches
 from tools import ROOT
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -40,8 +42,8 @@ def test_no_repository_no_button() -> None:
 @pytest.mark.parametrize(
     "given", ["owner/name", "https://example.org/a/b", "git@github.com:owner/name"]
 )
-def test_a_wrong_repository_is_named(given: str) -> None:
-    with pytest.raises(ExtensionError, match="TFMR_REPOSITORY should be the address"):
+def test_an_invalid_repository_is_rejected(given: str) -> None:
+    with pytest.raises(ExtensionError, match="expected TFMR_REPOSITORY to be the address"):
         launch.launch_options(given)
 
 
@@ -54,41 +56,41 @@ def test_a_wrong_repository_is_named(given: str) -> None:
         ("book/api", None),
     ],
 )
-def test_chapters_have_their_own_numbers(docname: str, number: int | None) -> None:
+def test_chapter_numbers_come_from_file_names(docname: str, number: int | None) -> None:
     assert chapters.chapter_number(docname) == number
 
 
-def test_a_description_is_the_first_paragraph_and_no_longer_than_it_should_be() -> None:
+def test_a_description_is_the_shortened_first_paragraph() -> None:
     section = nodes.section("", nodes.title("", "A title"), nodes.paragraph("", "One. " * 100))
     page = new_document("page")
     page += section
-    words = chapters.description(page)
-    assert words.startswith("One. One.")
-    assert words.endswith("One. …")
-    assert len(words) <= chapters.DESCRIPTION_LENGTH + 2
+    text = chapters.description(page)
+    assert text.startswith("One. One.")
+    assert text.endswith("One. …")
+    assert len(text) <= chapters.DESCRIPTION_LENGTH + 2
 
 
 @pytest.mark.parametrize("what", ["attribute", "data", "property"])
-def test_what_is_said_of_a_value_is_not_split_at_a_colon(what: str) -> None:
-    lines = ["How it is told: in words.", "And more."]
+def test_docstrings_of_attributes_are_not_split_at_a_colon(what: str) -> None:
+    lines = ["The format: a list.", "A second line."]
     split = GoogleDocstring(lines, Config(), what=what, name="x").lines()
-    assert ":type: How it is told" in split
-    api.keep_whole(None, what, "x", None, None, lines)
+    assert ":type: The format" in split
+    api.keep_first_line(None, what, "x", None, None, lines)
     whole = GoogleDocstring(lines, Config(), what=what, name="x").lines()
-    assert [line for line in whole if line] == ["..", "How it is told: in words.", "And more."]
-    assert whole[1] == "", "or the words would be a part of the comment"
-    lines = ["How it is done.", "", "Args:", "    x: a number."]
-    api.keep_whole(None, "function", "f", None, None, lines)
-    assert lines[0] == "How it is done."
+    assert [line for line in whole if line] == ["..", "The format: a list.", "A second line."]
+    assert whole[1] == "", "without it the text would be part of the comment"
+    lines = ["Compute a value.", "", "Args:", "    x: a number."]
+    api.keep_first_line(None, "function", "f", None, None, lines)
+    assert lines[0] == "Compute a value."
 
 
-def test_modules_come_in_the_order_of_the_book(tmp_path: Path) -> None:
+def test_modules_are_in_the_order_of_the_package(tmp_path: Path) -> None:
     package = tmp_path / "tfmr"
     for name in ("model", "attention", "__main__", "later", "data/batches", "_private", "errors"):
         file = package / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
-    (package / "data/__init__.py").write_text('"""Says what is in it."""\n')
+    (package / "data/__init__.py").write_text('"""Without definitions."""\n')
     (package / "encoder").mkdir()
     (package / "encoder/__init__.py").write_text("class Encoder:\n    pass\n")
     assert api.modules(package) == [
@@ -99,3 +101,15 @@ def test_modules_come_in_the_order_of_the_book(tmp_path: Path) -> None:
         "tfmr.data.batches",
         "tfmr.later",
     ]
+
+
+def test_exported_names_link_to_their_modules() -> None:
+    package = types.SimpleNamespace(
+        __all__=["Batch", "collate", "PAD"], Batch=batches.Batch, collate=batches.collate, PAD=0
+    )
+    lines = api.exports(package).splitlines()
+    assert lines[0] == "```{eval-rst}"
+    assert lines[-1] == "```"
+    batch, collate = lines[1:-1]
+    assert batch.startswith("* :py:obj:`Batch <tfmr.data.batches.Batch>`: A batch of sentence")
+    assert collate.startswith("* :py:obj:`collate <tfmr.data.batches.collate>`: Make one")

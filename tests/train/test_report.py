@@ -11,9 +11,9 @@ from types import ModuleType
 import pytest
 import torch
 
-from tfmr.data import large, pocket
-from tfmr.data.corpus import Corpus, Streamed
-from tfmr.data.large import load_any
+from tfmr.data import corpora, pocket
+from tfmr.data.corpora import load_files
+from tfmr.data.corpus import Corpus
 from tfmr.errors import TfmrError
 from tfmr.train import checkpoint
 from tfmr.train.metadata import commit, differences, fingerprint, processor
@@ -256,22 +256,16 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 def test_a_large_corpus_is_streamed_and_gives_the_same_run(
     tmp_path: Path, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert isinstance(load_any(*files).train, list)
-    monkeypatch.setattr(large, "LARGE", 200)
-    monkeypatch.setattr(large, "JUDGED", 8)
-    streamed = load_any(*files, "en", "fr")
-    assert isinstance(streamed.train, Streamed)
+    monkeypatch.setattr(corpora, "STREAM_FROM", 200)
+    monkeypatch.setattr(corpora, "HELD_OUT", 8)
+    streamed = load_files(*files, "en", "fr")
+    assert streamed.is_streamed
     pairs = list(streamed.train)
-    assert len(pairs) == len(streamed.train) > 150
-    together = [*pairs, *streamed.valid, *streamed.test]
-    assert sorted(together) == sorted(pocket.generate("en-fr", 200, 0))
-    assert not {s for s, _ in pairs} & {s for s, _ in streamed.valid + streamed.test}
-
     held = Corpus("your files", "en", "fr", pairs, streamed.valid, streamed.test, "")
     assert fingerprint(held) == fingerprint(streamed)
     Run(tmp_path / "held", held, RECIPE).train(quiet=True)
     run = Run(tmp_path / "run", streamed, RECIPE)
-    tokens = tmp_path / "run" / "tokens.safetensors"
+    tokens = tmp_path / "run" / "tokens" / "ids.npy"
     written = tokens.stat().st_mtime_ns
     run.train(steps=[5], quiet=True)
     Run(tmp_path / "run", streamed, RECIPE, resume=True).train(quiet=True)
@@ -285,15 +279,4 @@ def test_a_large_corpus_is_streamed_and_gives_the_same_run(
         for name in ("held", "run")
     ]
     assert losses[0] == losses[1]
-    assert not (tmp_path / "held" / "tokens.safetensors").exists()
-
-
-def test_a_large_corpus_that_cannot_be_divided(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(large, "LARGE", 3)
-    monkeypatch.setattr(large, "JUDGED", 1)
-    for name in ("a", "b"):
-        (tmp_path / name).write_text("same\n" * 5)
-    with pytest.raises(TfmrError, match="too few different sentences to learn from"):
-        load_any(tmp_path / "a", tmp_path / "b")
+    assert not (tmp_path / "held" / "tokens").exists()

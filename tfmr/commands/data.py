@@ -1,4 +1,4 @@
-"""What every command is told about its data."""
+"""Options of the commands that read a corpus."""
 
 import sys
 from dataclasses import dataclass
@@ -6,50 +6,50 @@ from pathlib import Path
 
 from tfmr.data import corpora
 from tfmr.data.corpus import Corpus
-from tfmr.data.large import load_any
 from tfmr.errors import require
-from tfmr.train.recipes import RECIPES, Recipe
+from tfmr.train.config import Recipe, find_recipe, recipe_names
 
 
 @dataclass(frozen=True)
 class Data:
-    """Which sentences."""
+    """The corpus and the translation direction."""
 
     corpus: str | None = None
-    """pocket (made by the package, and meant if none is named), multi30k or tatoeba (from
-    TFMR_DATA, else downloaded)."""
+    """pocket (generated, needs no download), multi30k or tatoeba (from the folder TFMR_DATA, or
+    downloaded). If not given: the corpus of the recipe, or pocket."""
     direction: str | None = None
-    """Source and target language, as in de-en; if not given, the first that the recipe names."""
+    """Source and target language, such as de-en. If not given: the first of the recipe."""
     files: tuple[Path, Path] | None = None
-    """Your own corpus instead: a source file and a target file, one sentence per line."""
+    """Your own corpus: a source and a target file, aligned, with one sentence per line."""
 
     def load(self, recipe: Recipe | None = None, *, quiet: bool = False) -> Corpus:
-        """The corpus, or the one of the ``recipe``; its licence goes to standard error."""
+        """Load the corpus; by default that of ``recipe``. Print its licence to standard error."""
         require(
             not (self.corpus and self.files),
-            f"give --corpus or --files, not both: got {self.corpus} and {self.files}",
+            f"expected --corpus or --files, got both: {self.corpus} and {self.files}; omit one",
         )
-        corpus = self._own() if self.files else self._by_name(recipe)
+        corpus = self._load_files() if self.files else self._load_by_name(recipe)
         if not quiet:
-            line = f"{corpus.name} {corpus.source}-{corpus.target}: {corpus.licence}"
-            print(line, file=sys.stderr)
+            direction = f"{corpus.source}-{corpus.target}"
+            print(f"{corpus.name} {direction}: {corpus.licence}", file=sys.stderr)
         return corpus
 
-    def _own(self) -> Corpus:
-        """The files, their languages called as --direction says."""
+    def _load_files(self) -> Corpus:
         assert self.files is not None
         languages = (self.direction or "source-target").split("-")
         require(
             len(languages) == 2 and all(languages),
-            f"--direction names two languages, as in de-en: got {self.direction!r}",
+            f"expected two languages in --direction, such as de-en, got {self.direction!r}",
         )
-        return load_any(*self.files, *languages)
+        return corpora.load_files(*self.files, *languages)
 
-    def _by_name(self, recipe: Recipe | None) -> Corpus:
+    def _load_by_name(self, recipe: Recipe | None) -> Corpus:
         name = self.corpus or (recipe.corpus if recipe else "pocket")
         require(
             name != "your files",
-            "this recipe is for a corpus of your own: name it by --files SOURCE TARGET",
+            "this recipe needs your own corpus: add --files SOURCE TARGET",
         )
-        usual = recipe if recipe and recipe.corpus == name else RECIPES.get(name)
-        return corpora.load(name, self.direction or (usual.directions[0] if usual else ""))
+        if (recipe is None or recipe.corpus != name) and name in recipe_names():
+            recipe = find_recipe(name)
+        default = recipe.directions[0] if recipe and recipe.corpus == name else ""
+        return corpora.load(name, self.direction or default)

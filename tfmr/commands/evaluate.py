@@ -1,54 +1,55 @@
-"""``evaluate``: how good a trained model is."""
+"""``evaluate``: score a trained model."""
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 from tqdm import tqdm
 
 from tfmr.commands.data import Data
-from tfmr.commands.translate import multiply_fast, search_options
+from tfmr.commands.decoding import BATCH_SIZE, Decoding
 from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.errors import require
-from tfmr.train import checkpoint
+from tfmr.fast import cpu_matmul_settings
 from tfmr.train.evaluation import bleu, exact_match
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Score a model on the test part of a corpus: BLEU, its signature, and exact matches."""
+    """Translate the test set of a corpus, and print BLEU and the fraction of exact matches.
+
+    The output is one line of JSON; it includes the sacreBLEU signature and the search options.
+    """
 
     data: Annotated[Data, tyro.conf.arg(name="")]
-    model: Path = Path("runs/pocket-en-fr")
-    """A run's folder or its model.safetensors."""
-    beam: int | None = None
-    """How many hypotheses the search follows; 4 if not given, 1 is greedy."""
-    alpha: float | None = None
-    """Length penalty of the search: 0 favours short sentences; 0.6, the paper's, if not given."""
+    decoding: Annotated[Decoding, tyro.conf.arg(name="")]
 
     def __call__(self) -> None:
-        """EvalConfig, printing one line of JSON."""
-        options = search_options(self.beam, self.alpha)
+        """Evaluate, and print one line of JSON."""
+        options = self.decoding.search_options()
         corpus = self.data.load()
-        saved = checkpoint.load(checkpoint.find(self.model))
-        _check_direction(saved.facts, corpus)
-        multiply_fast()
+        model, tokenizer, metadata = self.decoding.load()
+        _check_direction(metadata, corpus)
         references = [target for _, target in corpus.test]
-        with tqdm(total=len(references), unit="sentence", delay=2, leave=False) as bar:
-            outputs = translate(
-                saved.model(),
-                saved.tokenizer,
+        rows = min(len(references), BATCH_SIZE) * options["beam"]
+        with (
+            tqdm(total=len(references), unit="sentence", delay=2, leave=False) as bar,
+            cpu_matmul_settings(model, rows),
+        ):
+            hypotheses = translate(
+                model,
+                tokenizer,
                 [source for source, _ in corpus.test],
+                batch_size=BATCH_SIZE,
                 on_finished=bar.update,
                 **options,
             )
-        result = bleu(outputs, references)
+        result = bleu(hypotheses, references)
         scores = {
             "bleu": result.score,
-            "exact": round(exact_match(outputs, references), 4),
+            "exact": round(exact_match(hypotheses, references), 4),
             "signature": result.signature,
             "beam": options["beam"],
         }
@@ -57,13 +58,13 @@ class Evaluate:
         print(json.dumps(scores))
 
 
-def _check_direction(facts: dict[str, Any], corpus: Corpus) -> None:
-    """Refuse to score a model on a direction that it has not learnt."""
-    asked = f"{corpus.source}-{corpus.target}"
-    learnt = facts.get("direction", asked)
-    # Nobody has said what the languages of a person's own files are.
+def _check_direction(metadata: dict[str, Any], corpus: Corpus) -> None:
+    """Raise :class:`TfmrError` if the model was trained for another direction."""
+    direction = f"{corpus.source}-{corpus.target}"
+    trained = metadata.get("direction", direction)
+    # Without --direction, the languages of the user's own files are unknown.
     require(
-        learnt == asked or "source-target" in (learnt, asked),
-        f"the model translates {learnt} and the corpus is {asked}: its score would mean nothing; "
-        f"choose by --direction, or name another --model",
+        trained == direction or "source-target" in (trained, direction),
+        f"expected a corpus in the direction of the model, {trained}, got {direction}; set "
+        "--direction, or give another --model",
     )

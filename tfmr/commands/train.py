@@ -13,7 +13,6 @@ import torch
 import tyro
 
 from tfmr.commands.data import Data
-from tfmr.commands.memory import keep_freed_memory
 from tfmr.data.corpus import Corpus
 from tfmr.errors import require
 from tfmr.train.distributed import World, exit_process
@@ -64,9 +63,6 @@ class Train:
         # matrix units, or is fast in bf16 and scores with a heavy decoder (tfmr/step.py).
         torch.set_float32_matmul_precision("medium")
         with World.join() as world:
-            # One of two gloo processes once died in the allocator while it kept what it freed.
-            if world.size == 1:
-                keep_freed_memory()
             self._choose_device(world)
             recipe = find_recipe(self.recipe) if self.recipe else None
             corpus = self.data.load(recipe, quiet=not world.is_main)

@@ -1,4 +1,4 @@
-"""``translate``: from sentences to sentences."""
+"""``translate``: translate sentences from arguments, a file or standard input."""
 
 import os
 import sys
@@ -6,123 +6,132 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
-import torch
 import tyro
 from tqdm import tqdm
 
+from tfmr.commands.decoding import BATCH_SIZE, Decoding
 from tfmr.data import pocket
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.decode import ALPHA, Sampling, Translation, align, translate_each
+from tfmr.decode import Sampling, Translation, align, translate_each
 from tfmr.errors import TfmrError, require
-from tfmr.train import checkpoint
-from tfmr.translator import Translator
+from tfmr.fast import cpu_matmul_settings
+from tfmr.translator import IncrementalTranslator
 
-BEAM = 4
-"""The paper's: it finds better sentences than greedy decoding at a cost that nobody notices."""
-PIECE = 1 << 16
-"""The most bytes taken from standard input before they are translated."""
+READ_SIZE = 1 << 16
+"""Maximum number of bytes that are read from standard input before they are translated."""
 
 
 @dataclass(frozen=True)
 class Translate:
     """Translate sentences given as arguments, in a file, or on standard input, one per line.
 
-    What arrives on standard input is translated as it arrives: a line that is typed is answered at
-    once, the lines of a pipe go through the model together. The order is kept.
+    Prints one line per sentence, in order. Lines on standard input are translated as they arrive:
+    a typed line at once, the lines of a pipe in batches. An empty line gives an empty line. A
+    sentence that cannot be translated gives an empty line and a message on standard error; the
+    exit status is then 1.
     """
 
+    decoding: Annotated[Decoding, tyro.conf.arg(name="")]
     sentences: tyro.conf.Positional[tuple[str, ...]] = ()
-    """The sentences, each in quotes; none reads --file or standard input."""
-    model: Path = Path("runs/pocket-en-fr")
-    """A run's folder or its model.safetensors."""
+    """Sentences, each in quotes. If none is given: the lines of --file or of standard input."""
     file: Path | None = None
     """Translate the lines of this file."""
-    beam: int | None = None
-    """How many hypotheses the search follows; 4 if not given, 1 is greedy."""
-    alpha: float | None = None
-    """Length penalty of the search: 0 favours short sentences; 0.6, the paper's, if not given."""
     sample: bool = False
-    """Draw each next word by its probability instead of searching for the best."""
+    """Sample each token from the distribution that the model predicts, instead of searching."""
     temperature: float | None = None
-    """With --sample: below 1 more careful, above 1 bolder."""
+    """With --sample: divides the scores, 1 if not given. Lower values make probable tokens more
+    probable."""
     top_k: int | None = None
-    """With --sample: draw among this many of the likeliest tokens."""
+    """With --sample: sample from this many of the most probable tokens only."""
     top_p: float | None = None
-    """With --sample: draw among the likeliest tokens that make up this share of the probability."""
+    """With --sample: sample from the smallest set of the most probable tokens whose probabilities
+    sum to at least this value (nucleus sampling)."""
     seed: int | None = None
-    """With --sample: another number, another translation; 0 if not given."""
+    """With --sample: random seed, 0 if not given."""
     alignment: bool = False
-    """Print a second line, which begins with a tab: for each word of the translation, the source
-    word that the model looked at most, as source→target."""
+    """Print a second line, starting with a tab, that has for each word of the translation the
+    source word with the largest attention weight, as source→target."""
 
     def __call__(self) -> None:
-        """Translate, printing one line per sentence, in their order."""
+        """Translate, and print one line per sentence in order."""
         require(
             not (self.sentences and self.file),
-            "give sentences or --file, not both: which should be translated?",
+            "expected sentences or --file, got both; omit one of them",
         )
         options = self._options()
-        streams = not self.sentences and self.file is None
-        typed = streams and sys.stdin is not None and sys.stdin.isatty()
-        saved = checkpoint.load(checkpoint.find(self.model))
-        model, tokenizer = saved.model(), saved.tokenizer
-        of_pocket = saved.facts.get("corpus") == "pocket"
-        multiply_fast()
-        if typed:
-            print("one sentence per line; Ctrl-D ends", file=sys.stderr)
-        first = 1
-        # On a terminal the translations themselves show that it goes on.
-        quiet = typed or sys.stdout.isatty()
+        from_stdin = not self.sentences and self.file is None
+        interactive = from_stdin and sys.stdin is not None and sys.stdin.isatty()
+        model, tokenizer, metadata = self.decoding.load()
+        is_pocket = metadata.get("corpus") == "pocket"
+        if interactive:
+            print("Enter one sentence per line; Ctrl-D ends.", file=sys.stderr)
+        count, failed = 0, False
+
+        def report(_: int, error: TfmrError) -> None:
+            nonlocal failed
+            failed = True
+            print(f"tfmr: {error}", file=sys.stderr)
+
+        # On a terminal, the printed translations show the progress.
+        quiet = interactive or sys.stdout.isatty()
         with tqdm(unit="sentence", delay=2, leave=False, disable=quiet) as bar:
-            for lines in self._pieces():
-                bar.total = None if streams else len(lines)
-                if of_pocket:
+            for lines in self._chunks():
+                bar.total = None if from_stdin else len(lines)
+                if is_pocket:
                     lines = [pocket.tokenise(line) for line in lines]
-                options |= {"first_number": first, "on_finished": bar.update}
-                try:
-                    for translation in translate_each(model, tokenizer, lines, **options):
+                translations = translate_each(
+                    model,
+                    tokenizer,
+                    lines,
+                    **options,
+                    batch_size=BATCH_SIZE,
+                    first_number=count + 1,
+                    on_finished=bar.update,
+                    on_error=report,
+                )
+                rows = min(len(lines), BATCH_SIZE) * options.get("beam", 1)
+                with cpu_matmul_settings(model, rows):
+                    for translation in translations:
                         text = translation.text
-                        print(pocket.detokenise(text) if of_pocket else text, flush=True)
+                        print(pocket.detokenise(text) if is_pocket else text, flush=True)
                         if self.alignment:
                             print("\t" + _alignment(model, tokenizer, translation), flush=True)
-                except TfmrError as error:
-                    if not typed:
-                        raise
-                    print(f"tfmr: {error}", file=sys.stderr)
-                first += len(lines)
-        require(first > 1 or typed, "standard input is empty: there is nothing to translate")
+                count += len(lines)
+        require(count > 0 or interactive, "expected sentences on standard input, got none")
+        if failed:
+            sys.exit(1)
 
     def _options(self) -> dict[str, Any]:
-        """What :func:`tfmr.decode.sentences.translate_each` is told."""
-        of_search = {"--beam": self.beam, "--alpha": self.alpha}
-        of_sampling = {
+        """The search or sampling arguments of :func:`tfmr.decode.translate_each`."""
+        search = {"--beam": self.decoding.beam, "--alpha": self.decoding.alpha}
+        sampling = {
             "--temperature": self.temperature,
             "--top-k": self.top_k,
             "--top-p": self.top_p,
             "--seed": self.seed,
         }
-        wrong = of_search if self.sample else of_sampling
-        given = ", ".join(name for name, value in wrong.items() if value is not None)
+        excluded = search if self.sample else sampling
+        given = ", ".join(name for name, value in excluded.items() if value is not None)
         require(
             not given,
-            f"{given} cannot go with --sample, which draws instead of searching"
+            f"expected search or sampling options, got {given} with --sample; omit one of them"
             if self.sample
-            else f"{given} says how to draw: add --sample",
+            else f"expected --sample with {given}, which are options of sampling; add it",
         )
         if not self.sample:
-            return search_options(self.beam, self.alpha)
+            return self.decoding.search_options()
         temperature = 1.0 if self.temperature is None else self.temperature
         return {
             "sampling": Sampling(temperature, self.top_k, self.top_p),
             "seed": self.seed or 0,
         }
 
-    def _pieces(self) -> Iterable[list[str]]:
-        """The sentences, in as many pieces as they arrive in."""
+    def _chunks(self) -> Iterable[list[str]]:
+        """The sentences; those of standard input in chunks as they arrive."""
         if self.sentences:
-            return [[_utf8(os.fsencode(sentence), "the sentence") for sentence in self.sentences]]
+            return [[_decode(os.fsencode(text), "the sentence") for text in self.sentences]]
         if self.file is not None:
             try:
                 return [_lines(self.file.read_bytes().removesuffix(b"\n"), self.file)]
@@ -132,56 +141,37 @@ class Translate:
             sys.stdin is not None,
             "standard input is closed: give sentences as arguments, or --file",
         )
-        return _arriving(cast(BufferedIOBase, sys.stdin.buffer))
+        return _read_chunks(cast(BufferedIOBase, sys.stdin.buffer))
 
 
-def search_options(beam: int | None, alpha: float | None) -> dict[str, Any]:
-    """The options of a search, those not given as in Vaswani et al. (2017), section 6.1.
-
-    Raises:
-        TfmrError: if there is a length penalty and nothing that it could choose among.
-    """
-    require(
-        beam != 1 or alpha is None,
-        "--alpha weighs the hypotheses of a beam, and --beam 1 has only one: leave one of them out",
-    )
-    return {
-        "beam": BEAM if beam is None else beam,
-        "alpha": ALPHA if alpha is None else alpha,
-    }
-
-
-def multiply_fast() -> None:
-    """Choose the fast library for matrix products, as ``train`` does: its scores come out again."""
-    torch.set_float32_matmul_precision("medium")
-
-
-def _alignment(model: Translator, tokenizer: Tokenizer, translation: Translation) -> str:
+def _alignment(model: IncrementalTranslator, tokenizer: Tokenizer, translation: Translation) -> str:
+    if not translation.source:
+        return ""
     pairs = align(model, tokenizer, translation.source, translation.ids)
     return " ".join(f"{source}→{target}" for source, target in pairs)
 
 
-def _arriving(stream: BufferedIOBase) -> Iterator[list[str]]:
-    """Lines, as many at once as have arrived by then."""
+def _read_chunks(stream: BufferedIOBase) -> Iterator[list[str]]:
+    """The lines of a stream; each chunk has the complete lines that have arrived."""
     rest = b""
     try:
-        while piece := stream.read1(PIECE):
-            *whole, rest = (rest + piece).split(b"\n")
-            if whole:
-                yield _lines(b"\n".join(whole), "standard input")
+        while received := stream.read1(READ_SIZE):
+            *complete, rest = (rest + received).split(b"\n")
+            if complete:
+                yield _lines(b"\n".join(complete), "standard input")
     except OSError as error:
         raise TfmrError(f"cannot read standard input: {error}") from error
     if rest:
         yield _lines(rest, "standard input")
 
 
-def _lines(given: bytes, named: object) -> list[str]:
-    return [line.strip() for line in _utf8(given, named).split("\n")]
+def _lines(content: bytes, name: object) -> list[str]:
+    return [line.strip() for line in _decode(content, name).split("\n")]
 
 
-def _utf8(given: bytes, named: object) -> str:
-    """Decode what was given, with or without a byte order mark, or say that it is not UTF-8."""
+def _decode(content: bytes, name: object) -> str:
+    """Decode UTF-8 with an optional byte order mark; ``name`` is for the error message."""
     try:
-        return given.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise TfmrError(f"cannot read {named} as UTF-8 text: {error}") from error
+        raise TfmrError(f"expected UTF-8 text, cannot decode {name}: {error}") from error

@@ -1,7 +1,8 @@
-"""From sentences to tensors: padding, the shift to the right, and batches of like length.
+"""From token ids to padded tensors: collation, the right shift, and batches by length.
 
-A batch is filled by tokens, not by sentences (Vaswani et al., 2017, section 5.1: "sentence pairs
-were batched together by approximate sequence length"), so that little of it is padding.
+Batches have a maximum number of tokens instead of a fixed number of sentences, and pairs of similar
+length are batched together (Vaswani et al., 2017, section 5.1: "sentence pairs were batched
+together by approximate sequence length"), which minimises padding.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from jaxtyping import Int, Integer
 from torch import Tensor
 from torch.nn import functional as F
 
-from tfmr.data.tokenfile import IdPair, Ids, TokenFile, refuse_empty
+from tfmr.data.tokenfile import IdPair, Ids, TokenFile, check_not_empty
 from tfmr.errors import TfmrError, require
 from tfmr.special_tokens import BOS, EOS, PAD
 
@@ -23,13 +24,13 @@ __all__ = ["Batch", "Batches", "IdPair", "collate", "pad"]
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs side by side, padded with PAD to the longest of each side.
+    """A batch of sentence pairs, padded with PAD to the longest source and the longest target.
 
-    ``source`` is (batch, source). ``target_in`` and ``target_out`` are (batch, target): the same
-    sentence twice, the first shifted one place to the right (Vaswani et al., 2017, Figure 1,
-    "outputs (shifted right)"): BOS is put in front and the last token drops out. So position
-    ``pos`` of ``target_in`` holds what comes before the token that position ``pos`` of
-    ``target_out`` asks for. For the target y0 y1 y2::
+    ``source`` is (batch, source). ``target_in``, the decoder input, and ``target_out``, the tokens
+    to predict, are (batch, target). ``target_in`` is ``target_out`` shifted right by one position
+    with BOS in front (Vaswani et al., 2017, Figure 1, "outputs (shifted right)"), so that position
+    ``pos`` of ``target_in`` holds the token before position ``pos`` of ``target_out``. For the
+    target y0 y1 y2::
 
         target_in    BOS  y0  y1  y2
         target_out   y0   y1  y2  EOS
@@ -41,30 +42,34 @@ class Batch:
 
     @property
     def n_tokens(self) -> int:
-        """How many target tokens the loss counts: all of ``target_out`` but its padding."""
+        """Number of target tokens in the loss: the positions of ``target_out`` that are not PAD."""
         return int((self.target_out != PAD).sum())
 
     @property
     def padding_share(self) -> float:
-        """The share of all positions, source and target, that hold nothing but PAD."""
+        """The fraction of all positions, source and target, that are PAD."""
         padding = (self.source == PAD).sum() + (self.target_out == PAD).sum()
         return float(padding) / (self.source.numel() + self.target_out.numel())
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch on ``device``."""
+        """A copy of the batch on ``device``."""
         return Batch(self.source.to(device), self.target_in.to(device), self.target_out.to(device))
 
 
 def pad(sentences: Sequence[Ids]) -> Int[Tensor, "batch length"]:
-    """Stack sentences of ids into one tensor (batch, length), with PAD after the shorter ones.
+    """Stack token id sequences into one tensor (batch, length), padded with PAD on the right.
 
-    Raises :class:`TfmrError` if there is no sentence, or one without a token: attention over
-    padding alone has no answer.
+    Raises :class:`TfmrError` if there is no sequence, or one without tokens: attention over
+    padding only is undefined.
     """
-    require(len(sentences) > 0, "expected at least one sentence to pad, got none")
+    if not sentences:
+        raise TfmrError("expected at least one sentence to pad, got none")
     lengths = [len(sentence) for sentence in sentences]
     if 0 in lengths:
-        raise TfmrError(f"sentence {lengths.index(0)} of the batch has no tokens; leave it out")
+        raise TfmrError(
+            f"expected sentences with at least one token, but sentence {lengths.index(0)} of the "
+            "batch has none; leave it out"
+        )
     ids = np.full((len(sentences), max(lengths)), PAD)
     for row, sentence in enumerate(sentences):
         ids[row, : len(sentence)] = sentence
@@ -72,7 +77,7 @@ def pad(sentences: Sequence[Ids]) -> Int[Tensor, "batch length"]:
 
 
 def collate(pairs: Sequence[IdPair]) -> Batch:
-    """Make one :class:`Batch` of ``(source, target)`` pairs of ids without BOS and EOS."""
+    """Make one :class:`Batch` of ``(source, target)`` token ids without BOS and EOS."""
     target = pad([target for _, target in pairs])
     target_out = F.pad(target, (0, 1), value=PAD)
     ends = torch.tensor([len(target) for _, target in pairs])
@@ -85,23 +90,25 @@ def collate(pairs: Sequence[IdPair]) -> Batch:
 
 
 class Batches:
-    """The pairs of a corpus, dealt into batches anew for every epoch.
+    """The pairs of a corpus, arranged into new batches for every epoch.
 
-    The pairs are sorted by the length of the target, then of the source (rising and falling by
-    turns, so that no step between neighbours is long), then by seeded chance, so that neighbours
-    change from one epoch to the next. The sorted row is cut wherever the next pair would push the
-    padded size of the batch, its rows times its longest sentence of either side, over
-    ``tokens_per_batch``; and the batches are shuffled. Everything follows from ``(seed, k)``
-    alone: torch's own random numbers are neither used nor moved.
+    The pairs are sorted by target length, then by source length (ascending for odd target lengths
+    and descending for even ones, which keeps adjacent source lengths close), then at random, so
+    that a batch has other pairs in every epoch. The sorted sequence is cut into batches such that
+    the padded size of a batch, its number of pairs times its longest sentence (source or target),
+    is at most ``tokens_per_batch``. Then the batches are shuffled. The result depends on
+    ``(seed, k)`` only; torch's global random state is neither used nor changed.
 
-    Lengths count what the model sees: the source, or the target and its BOS. Pairs in which
-    either is longer than ``max_length`` are left out; ``dropped`` says how many.
+    A length is the number of positions in the model: the source tokens, or BOS and the target
+    tokens. A pair with a length above ``max_length`` cannot be used for training and is left out;
+    ``dropped`` is the number of these pairs, which the caller should report.
 
-    ``pairs`` may be a list or a :class:`~tfmr.data.tokenfile.TokenFile`; the same pairs give the
-    same batches. Only the number of each pair is kept here, in four bytes, and its ids are asked
-    for when its batch is made.
+    ``pairs`` is a list or a :class:`~tfmr.data.tokenfile.TokenFile`; both give the same batches.
+    Only the index of each pair is held in memory, in four bytes; the ids of a pair are read when
+    its batch is made.
 
-    Raises :class:`TfmrError` if a pair fits no batch, has an empty side, or if none is left.
+    Raises :class:`TfmrError` if a sentence is empty or does not fit into a batch, or if all pairs
+    are too long.
     """
 
     def __init__(
@@ -113,9 +120,10 @@ class Batches:
         source, target = _lengths(pairs)
         rows = np.flatnonzero(np.maximum(source, target) <= max_length)
         self.dropped = len(pairs) - len(rows)
+        """Number of pairs that are left out because a side is longer than ``max_length``."""
         require(
             len(rows) > 0,
-            f"expected sentence pairs of at most {max_length} tokens, but none of {len(pairs)} is; "
+            f"expected sentence pairs of at most {max_length} tokens, got none among {len(pairs)}; "
             "raise max_length or use a larger vocabulary",
         )
         source, target = source[rows], target[rows]
@@ -128,56 +136,55 @@ class Batches:
         self._padding_share = 1 - float(useful / (np.diff(self._cuts) @ sum(longest)))
 
     def epoch(self, k: int, start: int = 0, stride: int = 1) -> Iterator[Batch]:
-        """Yield the batches of epoch ``k``: every pair once, the same for the same ``k``.
+        """Yield the batches of epoch ``k``, which contain every pair once.
 
-        Those before number ``start`` are passed over without being made, and from there on only
-        every ``stride``-th one is: so a run goes on in the middle of an epoch, and several
-        processes share one.
+        Only the batches ``start``, ``start + stride``, ``start + 2 * stride``, … are made:
+        ``start`` resumes a run within an epoch, ``stride`` distributes an epoch over processes.
         """
-        chance = np.random.default_rng([self.seed % 2**64, k])
+        rng = np.random.default_rng([self.seed % 2**64, k])
         rows = self._rows.copy()
         for begin, end in pairwise([*self._ties, len(rows)]):
-            chance.shuffle(rows[begin:end])
-        for number in chance.permutation(self.count())[start::stride]:
+            rng.shuffle(rows[begin:end])
+        for number in rng.permutation(self.count())[start::stride]:
             begin, end = self._cuts[number : number + 2]
             yield collate([self.pairs[row] for row in rows[begin:end].tolist()])
 
     def count(self) -> int:
-        """The number of batches in an epoch: lengths decide it, so every epoch has as many."""
+        """The number of batches in an epoch, the same in every epoch."""
         return len(self._cuts) - 1
 
     def padding_share(self) -> float:
-        """The share of all positions in an epoch that are padding, the same in every epoch."""
+        """The fraction of all positions in an epoch that are padding; the same in every epoch."""
         return self._padding_share
 
     def _cut(self, longest: Integer[np.ndarray, " pairs"]) -> Integer[np.ndarray, " cuts"]:
-        """Where each batch begins in the sorted row, and where the last one ends.
+        """The start of each batch in the sorted sequence, and the end of the last one.
 
         ``longest`` is the length of the longer side of each pair.
         """
-        most = int(longest.max())
+        maximum = int(longest.max())
         require(
-            most <= self.tokens_per_batch,
-            f"a batch of {self.tokens_per_batch} tokens cannot hold the longest sentence, {most} "
-            f"tokens; set tokens_per_batch to {most} or more, "
-            f"or max_length to {self.tokens_per_batch} or less",
+            maximum <= self.tokens_per_batch,
+            f"expected sentences of at most tokens_per_batch={self.tokens_per_batch} tokens, got "
+            f"one of {maximum}; set tokens_per_batch to {maximum} or more, or max_length to "
+            f"{self.tokens_per_batch} or less",
         )
         cuts = [0]
         while cuts[-1] < len(longest):
-            at = cuts[-1]
-            ahead = longest[at : at + self.tokens_per_batch // longest[at]]
+            start = cuts[-1]
+            ahead = longest[start : start + self.tokens_per_batch // longest[start]]
             sizes = np.maximum.accumulate(ahead) * np.arange(1, len(ahead) + 1)
-            cuts.append(at + int(np.searchsorted(sizes, self.tokens_per_batch, side="right")))
+            cuts.append(start + int(np.searchsorted(sizes, self.tokens_per_batch, side="right")))
         return np.array(cuts)
 
 
 def _lengths(
     pairs: Sequence[IdPair],
 ) -> tuple[Integer[np.ndarray, " pairs"], Integer[np.ndarray, " pairs"]]:
-    """What the model sees of each pair: the source, and the target with one more, BOS or EOS."""
+    """The positions of each pair in the model: source tokens, and target tokens plus one."""
     if isinstance(pairs, TokenFile):
         lengths = pairs.lengths()
     else:
         lengths = np.array([(len(s), len(t)) for s, t in pairs], np.int32).reshape(-1, 2)
-    refuse_empty(lengths)
+    check_not_empty(lengths)
     return lengths[:, 0], lengths[:, 1] + 1

@@ -1,10 +1,10 @@
-"""The pocket grammar in English: articles, plurals, and the ending of the third person."""
+"""The pocket grammar in English: articles, plurals, and the third-person ending."""
 
 from tfmr.data.lexicon import NounPhrase, Sentence
 
 
-def say(sentence: Sentence) -> str:
-    """Say ``sentence`` in English, in lower case, words and full stop between single spaces."""
+def render(sentence: Sentence) -> str:
+    """Render ``sentence`` in English: lower case, one space between words and the full stop."""
     plural = sentence.subject.plural
     words = [noun_phrase(sentence.subject)]
     if sentence.adverb and not sentence.adverb.final:
@@ -27,7 +27,7 @@ def say(sentence: Sentence) -> str:
 
 
 def noun_phrase(phrase: NounPhrase) -> str:
-    """Say ``phrase``; *a* is *an* before a vowel, whichever word follows."""
+    """Render ``phrase``; *a* becomes *an* before a vowel, in an adjective or in a noun."""
     words = [phrase.adjective.english] if phrase.adjective else []
     words.append(phrase.noun.plural if phrase.plural else phrase.noun.english)
     an = phrase.determiner == "a" and words[0][0] in "aeiou"

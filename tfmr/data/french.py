@@ -1,16 +1,16 @@
-"""The pocket grammar in French: gender, number, elision, contraction, adjectives in their place."""
+"""The pocket grammar in French: gender, number, elision, contraction, adjective position."""
 
 from tfmr.data.lexicon import Adjective, Noun, NounPhrase, Place, Sentence
 
 _VOWELS = frozenset("aeiouàâéèêîôœ")
 _ASPIRATED = frozenset({"hibou", "hiboux", "hérisson", "hérissons", "héros", "harpe", "harpes"})
-"""Words whose h, though silent, counts as a consonant: *le hibou*, but *l'homme*."""
+"""Words with an aspirated h, which is silent but prevents elision: *le hibou*, but *l'homme*."""
 
 
-def say(sentence: Sentence) -> str:
-    """Say ``sentence`` in French, in lower case, with single spaces.
+def render(sentence: Sentence) -> str:
+    """Render ``sentence`` in French: lower case, single spaces.
 
-    An elided word stands alone with its apostrophe, as in "l' ours mange ."
+    An elided word keeps its apostrophe and is a separate word: "l' ours mange ."
     """
     plural = sentence.subject.plural
     words = [noun_phrase(sentence.subject)]
@@ -25,7 +25,7 @@ def say(sentence: Sentence) -> str:
     if sentence.predicate:
         words.append(agree(sentence.predicate, sentence.subject.noun, plural, following=""))
     if sentence.object:
-        words.append(noun_phrase(sentence.object, denied=sentence.negated))
+        words.append(noun_phrase(sentence.object, negated=sentence.negated))
     if sentence.place:
         words.append(place(sentence.place))
     if sentence.adverb and sentence.adverb.final:
@@ -33,20 +33,20 @@ def say(sentence: Sentence) -> str:
     return " ".join([*words, "."])
 
 
-def noun_phrase(phrase: NounPhrase, denied: bool = False) -> str:
-    """Say ``phrase``; an object that is ``denied`` has *de* for *un* and *une*."""
+def noun_phrase(phrase: NounPhrase, negated: bool = False) -> str:
+    """Render ``phrase``; the object of a ``negated`` verb has *de* instead of *un* or *une*."""
     noun = phrase.noun.french_plural if phrase.plural else phrase.noun.french
     words = [noun]
     if phrase.adjective:
         form = agree(phrase.adjective, phrase.noun, phrase.plural, following=noun)
         words.insert(0 if phrase.adjective.before else 1, form)
-    if denied and phrase.determiner == "a":
+    if negated and phrase.determiner == "a":
         return " ".join([elide("de", words[0]), *words])
     return " ".join([determiner(phrase, words[0]), *words])
 
 
 def determiner(phrase: NounPhrase, following: str) -> str:
-    """The determiner of ``phrase``, as it agrees with the noun and sounds before ``following``."""
+    """The determiner of ``phrase``: agrees with the noun, depends on the sound of ``following``."""
     feminine, before_vowel = phrase.noun.gender == "f", sounds_vowel(following)
     match phrase.determiner:
         case "the" if phrase.plural:
@@ -64,7 +64,7 @@ def determiner(phrase: NounPhrase, following: str) -> str:
 
 
 def agree(adjective: Adjective, noun: Noun, plural: bool, following: str) -> str:
-    """The form of ``adjective`` for ``noun``, when the word ``following`` comes after it."""
+    """The form of ``adjective`` for ``noun``; ``following`` is the next word, or empty."""
     feminine = noun.gender == "f"
     liaison = adjective.before and not feminine and not plural and sounds_vowel(following)
     if liaison and adjective.liaison:
@@ -73,7 +73,7 @@ def agree(adjective: Adjective, noun: Noun, plural: bool, following: str) -> str
 
 
 def place(where: Place) -> str:
-    """Say where: *à* and *de* contract with *le* and *les*, but not with *la* or *l'*."""
+    """Render a place; *à* and *de* contract with *le* and *les*, but not with *la* or *l'*."""
     article = {"m": "le", "f": "la", "p": "les"}[where.gender]
     article = article if where.gender == "p" else elide(article, where.noun)
     before, _, preposition = where.french.rpartition(" ")
@@ -82,12 +82,12 @@ def place(where: Place) -> str:
 
 
 def elide(word: str, following: str) -> str:
-    """Drop the vowel of *le*, *la*, *ne* or *de* where the word ``following`` begins with one."""
+    """Elide *le*, *la*, *ne* or *de* if the word ``following`` begins with a vowel sound."""
     return f"{word[0]}'" if sounds_vowel(following) else word
 
 
 def sounds_vowel(word: str) -> bool:
-    """Whether ``word`` begins with a vowel to the ear: a vowel, or an h that is not aspirated."""
+    """Whether ``word`` begins with a vowel sound: a vowel, or an h that is not aspirated."""
     return word[:1] in _VOWELS or (word[:1] == "h" and word not in _ASPIRATED)
 
 

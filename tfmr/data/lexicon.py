@@ -1,7 +1,7 @@
-"""The words of the pocket grammar, and the shape of a sentence made of them.
+"""The words of the pocket grammar, and the structure of a sentence.
 
-One table for each part of speech, every word with what it needs in English, French and Korean.
-Who may do what is settled by a word's kind: people and animals act, food is eaten.
+One table for each part of speech; an entry has the forms of a word in English, French and Korean.
+The ``kind`` of a noun restricts its combinations: people and animals act, food is eaten.
 """
 
 from functools import cache
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Noun(NamedTuple):
-    """A noun: English and French in both numbers, the French gender, Korean and its counter."""
+    """A noun: English and French singular and plural, French gender, Korean and its counter."""
 
     english: str
     plural: str
@@ -25,8 +25,8 @@ class Adjective(NamedTuple):
     """An adjective for nouns of some ``kinds``.
 
     ``french`` is masculine, feminine, masculine plural, feminine plural; ``liaison`` replaces the
-    first before a vowel sound (*un bel ours*). ``korean`` is the form in front of a noun, the
-    predicate, and its denial.
+    first before a vowel sound (*un bel ours*). ``korean`` is the form before a noun, the
+    predicate, and the negated predicate.
     """
 
     english: str
@@ -38,10 +38,10 @@ class Adjective(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """A verb in the present: the third person in both numbers, and in Korean polite form and stem.
+    """A verb in the present tense: third person singular and plural; Korean polite form and stem.
 
-    ``subjects`` and ``objects`` are the kinds it goes with; an intransitive verb has no
-    ``objects``. ``extras`` says what may be added: when, where, and that it is not so.
+    ``subjects`` and ``objects`` are kinds of nouns; an intransitive verb has no ``objects``.
+    ``extras`` lists what a sentence may add: an adverb, a place, a negation.
     """
 
     english: str
@@ -52,11 +52,11 @@ class Verb(NamedTuple):
     stem: str
     subjects: str
     objects: str = ""
-    extras: str = "adverb place denial"
+    extras: str = "adverb place negation"
 
 
 class Adverb(NamedTuple):
-    """An adverb of time; ``final`` ones close the English and the French sentence."""
+    """An adverb of time; a ``final`` one ends the English and the French sentence."""
 
     english: str
     french: str
@@ -65,10 +65,10 @@ class Adverb(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where something happens: an English phrase, and the parts that French and Korean make it of.
+    """A place: an English phrase, the components of the French phrase, and the Korean phrase.
 
-    ``french`` is the preposition, ``noun`` and ``gender`` ("m", "f", or "p" for a plural) what it
-    contracts with: *près de* + *le lac* is *près du lac*.
+    ``french`` is the preposition, ``noun`` the French noun, ``gender`` "m", "f", or "p" for a
+    plural. Preposition and article contract: *près de* + *le lac* is *près du lac*.
     """
 
     english: str
@@ -79,7 +79,7 @@ class Place(NamedTuple):
 
 
 class NounPhrase(NamedTuple):
-    """A determiner, perhaps an adjective, and a noun."""
+    """A determiner, an optional adjective, and a noun."""
 
     determiner: str
     adjective: Adjective | None
@@ -88,7 +88,7 @@ class NounPhrase(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """What is said, in no language: a subject with a ``verb`` or with a ``predicate`` adjective."""
+    """A language-independent sentence: a subject with a ``verb`` or a ``predicate`` adjective."""
 
     subject: NounPhrase
     verb: Verb | None = None
@@ -101,7 +101,7 @@ class Sentence(NamedTuple):
     def combinations(self) -> set[tuple[str, str]]:
         """Every (adjective, noun) and (subject noun, verb) of the sentence, in English base forms.
 
-        An adjective combines with its noun in either place, *the red apple* and *the apple is red*.
+        *the red apple* and *the apple is red* contain the same combination.
         """
         found = set()
         for phrase in (self.subject, self.object):
@@ -116,16 +116,16 @@ class Sentence(NamedTuple):
 
 SINGULAR = ("the", "the", "a", "a", "this", "that", "my", "every")
 PLURAL = ("the", "the", "these", "those", "my", "two", "three", "some")
-"""The determiners of each number; the articles twice, because they are the most common."""
+"""The determiners by number. Articles are listed twice, which doubles their probability."""
 
 DEFINITE = frozenset({"the", "this", "that", "these", "those", "my"})
-"""Determiners of what is known already: in Korean, a topic."""
+"""Definite determiners; in Korean they make the subject a topic."""
 
 ALIVE = "animal adult child"
 PEOPLE = "adult child"
 INERT = "food thing"
 ALL = f"{ALIVE} {INERT}"
-UNPLACED = "adverb denial"
+UNPLACED = "adverb negation"
 
 NOUNS = (
     Noun("wolf", "wolves", "animal", "loup", "loups", "m", "늑대", "마리"),
@@ -180,12 +180,12 @@ NOUNS = (
 
 
 def _korean(before: str, predicate: str, stem: str) -> tuple[str, str, str]:
-    """The Korean forms of an adjective that is denied in the regular way."""
+    """The Korean forms of an adjective with regular negation."""
     return before, predicate, f"{stem} 않아요"
 
 
 def _colour(noun: str) -> tuple[str, str, str]:
-    """The Korean forms of a colour that is named by a noun."""
+    """The Korean forms of a colour whose name is a noun."""
     return noun, f"{noun}이에요", f"{noun} -이 아니에요"
 
 
@@ -250,7 +250,7 @@ VERBS = (
     Verb("arrive", "arrives", "arrive", "arrivent", "도착해요", "도착하지", ALIVE, "", UNPLACED),
     Verb("eat", "eats", "mange", "mangent", "먹어요", "먹지", ALIVE, "food"),
     Verb("see", "sees", "voit", "voient", "봐요", "보지", ALIVE, ALL),
-    Verb("like", "likes", "aime", "aiment", "좋아해요", "좋아하지", ALIVE, ALL, "denial"),
+    Verb("like", "likes", "aime", "aiment", "좋아해요", "좋아하지", ALIVE, ALL, "negation"),
     Verb("find", "finds", "trouve", "trouvent", "발견해요", "발견하지", ALIVE, f"animal {INERT}"),
     Verb("look for", "looks for", "cherche", "cherchent", "찾아요", "찾지", ALIVE, ALL),
     Verb("watch", "watches", "regarde", "regardent", "지켜봐요", "지켜보지", ALIVE, ALL),
@@ -290,5 +290,5 @@ PLACES = (
 
 @cache
 def nouns(kinds: str) -> tuple[Noun, ...]:
-    """Every noun that is of one of ``kinds``, words between spaces."""
+    """All nouns whose kind is in ``kinds``, a space-separated list."""
     return tuple(noun for noun in NOUNS if noun.kind in kinds.split())

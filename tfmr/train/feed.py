@@ -5,7 +5,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from tfmr.data.batches import Batches
-from tfmr.data.corpus import Corpus, Streamed
+from tfmr.data.corpus import Corpus
 from tfmr.data.tokenfile import TokenFile, write_token_file
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.train.distributed import World
@@ -28,7 +28,7 @@ def training_batches(
     Raises:
         TfmrError: if a sentence is empty, none is short enough, or the file cannot be written.
     """
-    if not isinstance(corpus.train, Streamed):
+    if not corpus.is_streamed:
         return recipe.fill(corpus.train, tokenizer)
     if world.is_main and (again or not path.exists()):
         with tqdm(total=len(corpus.train), unit="pair", desc="encode", delay=1, leave=False) as bar:

@@ -14,7 +14,7 @@ FILES = {
     "valid.csv": "a row for each look at the validation part",
     "scores.json": "the scores with all that belongs to them, for programs",
     "samples.tsv": "translations of the test part at even distances, each with its chrF",
-    "tokens.safetensors": "the training part as ids",
+    "tokens": "the training part as ids",
 }
 """What each file is. Beside them there may be the folders ``kept``, the checkpoints of the mean,
 and ``tensorboard``."""

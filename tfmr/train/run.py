@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import torch
 from tqdm import tqdm
 
 from tfmr import registry
-from tfmr.data.corpus import Corpus, Streamed
+from tfmr.data.corpus import Corpus
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
 from tfmr.train import checkpoint
@@ -81,9 +82,9 @@ class Run:
         self.evaluator = Evaluator(corpus, self.tokenizer, recipe)
         torch.manual_seed(recipe.train.seed)
         model = registry.build(recipe.model(self.tokenizer.vocab_size)).to(self.world.device)
-        if saved is None and isinstance(corpus.train, Streamed):
+        if saved is None and corpus.is_streamed:
             self._open()
-        tokens = folder / "tokens.safetensors"
+        tokens = folder / "tokens"
         batches = training_batches(
             corpus, self.tokenizer, recipe, tokens, self.world, again=saved is None
         )
@@ -185,7 +186,7 @@ class Run:
             if self.trainer.steps_done == 0:
                 if self.world.is_main:
                     (self.folder / "recipe.toml").unlink(missing_ok=True)
-                    (self.folder / "tokens.safetensors").unlink(missing_ok=True)
+                    shutil.rmtree(self.folder / "tokens", ignore_errors=True)
                 raise TfmrError("stopped before any step, nothing to save: start again") from None
             if not self.trainer.between_steps:
                 raise TfmrError(f"stopped within a step; {self.world.resume_hint()}") from None

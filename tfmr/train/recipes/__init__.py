@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from tfmr import registry
 from tfmr.data.batches import Batches
-from tfmr.data.corpus import Corpus, Pair
+from tfmr.data.corpus import Corpus, PairSource
 from tfmr.data.tokenfile import IdPair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
@@ -183,7 +183,7 @@ class Recipe:
             choices | {"source_vocab": vocab, "target_vocab": vocab}, "a recipe"
         )
 
-    def fill(self, pairs: Sequence[Pair], tokenizer: Tokenizer) -> Batches:
+    def fill(self, pairs: PairSource, tokenizer: Tokenizer) -> Batches:
         """Sentence pairs as batches of ids."""
         sources = tokenizer.encode_batch([source for source, _ in pairs])
         targets = tokenizer.encode_batch([target for _, target in pairs])

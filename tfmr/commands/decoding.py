@@ -1,0 +1,65 @@
+"""Options of the commands that translate with a trained model."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from tfmr.data.tokenizer import Tokenizer
+from tfmr.decode import ALPHA
+from tfmr.errors import require
+from tfmr.fast import prepare
+from tfmr.train import checkpoint
+from tfmr.translator import IncrementalTranslator
+
+BEAM = 4
+"""The default beam size, from Vaswani et al. (2017), section 6.1."""
+BATCH_SIZE = 64
+"""Sentences that are decoded together."""
+DTYPES = {"auto": None, "fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The model, and how it decodes."""
+
+    model: Path = Path("runs/pocket-en-fr")
+    """A run directory or a checkpoint file, such as model.safetensors."""
+    beam: int | None = None
+    """Number of hypotheses of the beam search, 4 if not given; 1 is greedy decoding."""
+    alpha: float | None = None
+    """Exponent of the length penalty of the beam search, 0.6 if not given; 0 disables it, which
+    favours short translations."""
+    decoding_dtype: Literal["auto", "fp32", "bf16"] = "auto"
+    """Data type of matrix multiplications. auto selects bf16 for large models on a CPU with bf16
+    instructions, otherwise the data type of the weights. In rare cases fp32 and bf16 give
+    different translations."""
+
+    def load(self) -> tuple[IncrementalTranslator, Tokenizer, dict[str, Any]]:
+        """Load the model, prepared for fast decoding, its tokenizer, and its metadata.
+
+        Also sets the process-wide precision of fp32 matrix multiplications, which has an effect
+        on a GPU.
+        """
+        saved = checkpoint.load(checkpoint.find(self.model))
+        exact = self.decoding_dtype == "fp32"
+        torch.set_float32_matmul_precision("highest" if exact else "medium")
+        model = prepare(saved.model(), DTYPES[self.decoding_dtype])
+        return model, saved.tokenizer, saved.metadata
+
+    def search_options(self) -> dict[str, Any]:
+        """The arguments ``beam`` and ``alpha`` of :func:`tfmr.decode.translate`.
+
+        Raises:
+            TfmrError: if there is a length penalty without a beam search.
+        """
+        require(
+            self.beam != 1 or self.alpha is None,
+            "expected --alpha with a beam search only, but --beam 1 is greedy decoding; omit one "
+            "of them",
+        )
+        return {
+            "beam": BEAM if self.beam is None else self.beam,
+            "alpha": ALPHA if self.alpha is None else self.alpha,
+        }
