@@ -43,6 +43,11 @@ class Corpus:
     test: list[Pair]
     licence: str
 
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the training set is read from disk on every iteration."""
+        return isinstance(self.train, Streamed)
+
 
 def divide(
     pairs: Sequence[Pair], key: Callable[[Pair], str], name: str, valid: float, test: float

@@ -58,21 +58,21 @@ class World:
     """How many there are."""
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     """Where this one computes."""
-    saved: str = ""
+    last_checkpoint: str = ""
     """The last checkpoint, in words, for the one who must say how to go on."""
 
     @property
-    def first(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this is the one that writes files and speaks."""
         return self.rank == 0
 
-    def promise(self) -> str:
+    def resume_hint(self) -> str:
         """What is left of the run if it ends here, and how to go on."""
-        if not self.saved:
+        if not self.last_checkpoint:
             return "nothing was saved yet: start again"
-        return f"{self.saved} is whole: go on with the same command and --resume"
+        return f"{self.last_checkpoint} is whole: go on with the same command and --resume"
 
-    def sum(self, value: int | float) -> float:
+    def all_reduce(self, value: int | float) -> float:
         """The value summed over all processes. All must call this, and wait for one another."""
         if self.size == 1:
             return float(value)
@@ -80,18 +80,18 @@ class World:
         dist.all_reduce(total)
         return float(total)
 
-    def share(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """The value that the first process has, for all. All must call this."""
         if self.size == 1:
             return value
-        held: list[Any] = [value if self.first else None]
+        held: list[Any] = [value if self.is_main else None]
         dist.broadcast_object_list(held, src=0, device=self.device)
         shared: T = held[0]
         return shared
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Go on when all processes are here."""
-        self.sum(0)
+        self.all_reduce(0)
 
     @staticmethod
     @contextmanager
@@ -136,7 +136,7 @@ class World:
             dist.destroy_process_group()
 
 
-def end() -> NoReturn:
+def exit_process() -> NoReturn:
     """End this process, one of several whose work is done, without the interpreter's own end.
 
     The threads by which PyTorch's processes talk to one another outlive ``destroy_process_group``.
@@ -154,7 +154,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def _loss(world: World) -> str:
     """What to say when another process is gone."""
-    return f"one of the {world.size} processes has ended, and the run with it; {world.promise()}"
+    return f"one of the {world.size} processes has ended, and the run with it; {world.resume_hint()}"
 
 
 def _tell(sentence: str) -> None:
@@ -168,11 +168,11 @@ def _tell(sentence: str) -> None:
         print(f"tfmr: {sentence}", file=sys.stderr, flush=True)
 
 
-def spread(objective: Objective, world: World, *, shard: bool = False) -> nn.Module:
+def wrap_distributed(objective: Objective, world: World, *, shard: bool = False) -> nn.Module:
     """``objective``, with its gradients averaged over the processes; all begin as the first.
 
     With ``shard``, every process keeps its part of each weight: the parameters of ``objective``
-    become sharded tensors in place (``DTensor``; see :func:`local` and :func:`whole`).
+    become sharded tensors in place (``DTensor``; see :func:`to_local` and :func:`full_tensor`).
     """
     if world.size == 1:
         return objective
@@ -201,7 +201,7 @@ def spread(objective: Objective, world: World, *, shard: bool = False) -> nn.Mod
     return objective
 
 
-def apart(objective: nn.Module) -> AbstractContextManager[None]:
+def no_sync(objective: nn.Module) -> AbstractContextManager[None]:
     """Within, gradients are summed up by each process on its own, to be averaged later at once.
 
     Sharded gradients are averaged every time all the same: no process has room for all of them.
@@ -211,19 +211,19 @@ def apart(objective: nn.Module) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def local(tensor: Tensor) -> Tensor:
+def to_local(tensor: Tensor) -> Tensor:
     """This process's part of a sharded tensor, not copied; any other tensor as it is."""
     part: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     return part
 
 
-def whole(tensor: Tensor) -> Tensor:
+def full_tensor(tensor: Tensor) -> Tensor:
     """A sharded tensor put together again, for which all must call this; any other as it is."""
     full: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
     return full
 
 
-def divided(tensor: Tensor, like: Tensor) -> Tensor:
+def distribute_like(tensor: Tensor, like: Tensor) -> Tensor:
     """A copy of ``tensor`` on the device of ``like``, and sharded if it is.
 
     All must call this; the numbers are those of the first.

@@ -20,7 +20,15 @@ from tfmr.dtype import uses_bf16
 from tfmr.errors import TfmrError, require
 from tfmr.train.checkpoint import load_weights, named_weights
 from tfmr.train.config import TrainConfig
-from tfmr.train.distributed import World, apart, divided, joint_norm, local, spread, whole
+from tfmr.train.distributed import (
+    World,
+    distribute_like,
+    full_tensor,
+    joint_norm,
+    no_sync,
+    to_local,
+    wrap_distributed,
+)
 from tfmr.train.interrupt import deferred
 from tfmr.train.objective import Objective, compile_blocks
 from tfmr.train.schedule import learning_rate
@@ -28,18 +36,18 @@ from tfmr.translator import Translator
 
 
 @dataclass(frozen=True)
-class Step:
+class StepRecord:
     """What one training step was like: a row of the curve."""
 
     step: int
     """Counted from 1."""
     loss: float
     """Smoothed cross-entropy in nats per token, before the step."""
-    gradient_norm: float
+    grad_norm: float
     """Euclidean norm of all gradients, before clipping."""
     weight_norm: float
     """Euclidean norm of all parameters, after the step."""
-    rate: float
+    learning_rate: float
     """The learning rate of the step."""
     tokens: int
     """Target tokens that the loss saw."""
@@ -53,7 +61,7 @@ def total_norm(tensors: list[Tensor]) -> Float[Tensor, ""]:
     >>> total_norm([torch.tensor([3.0]), torch.tensor([[0.0, 4.0]])])
     tensor(5.)
     """
-    norms = torch._foreach_norm([local(tensor) for tensor in tensors])
+    norms = torch._foreach_norm([to_local(tensor) for tensor in tensors])
     return joint_norm(torch.linalg.vector_norm(torch.stack(norms)), tensors[0])
 
 
@@ -65,7 +73,7 @@ def clip_gradients(model: nn.Module, largest: float) -> Float[Tensor, ""]:
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     norm = total_norm(gradients)
     scale = (largest / (norm + 1e-6)).clamp(max=1.0)
-    torch._foreach_mul_([local(gradient) for gradient in gradients], scale)
+    torch._foreach_mul_([to_local(gradient) for gradient in gradients], scale)
     return norm
 
 
@@ -102,13 +110,13 @@ class Trainer:
         if config.compile:
             compile_blocks(model)
         loss = Objective(model, config.label_smoothing, uses_bf16(config.precision, self.device))
-        self.objective = spread(loss, self.world, shard=config.fsdp)
+        self.objective = wrap_distributed(loss, self.world, shard=config.fsdp)
         self.optimizer = torch.optim.Adam(
             model.parameters(), lr=config.peak_lr, betas=config.betas, eps=config.eps, fused=True
         )
         self.weights = named_weights(model)
         averaged = self.weights if config.ema_decay else {}
-        self.mean = {name: weight.clone() for name, weight in averaged.items()}
+        self.ema = {name: weight.clone() for name, weight in averaged.items()}
         self.steps_done = 0
         self.seconds = 0.0
         self.epoch = 0
@@ -117,7 +125,7 @@ class Trainer:
         self.between_steps = True
         """Whether the weights and the counts above are those of the same step."""
 
-    def step(self, *batches: Batch) -> Step:
+    def step(self, *batches: Batch) -> StepRecord:
         """Learn from these batches: forward, loss, backward, clip, Adam, average.
 
         Raises:
@@ -143,13 +151,13 @@ class Trainer:
         self.steps_done += 1
         self._update_mean()
         elapsed = time.perf_counter() - began
-        self.seconds = self.world.sum(self.seconds + elapsed if self.world.first else 0)
-        return Step(
+        self.seconds = self.world.all_reduce(self.seconds + elapsed if self.world.is_main else 0)
+        return StepRecord(
             step=self.steps_done,
             loss=nats,
-            gradient_norm=norm,
+            grad_norm=norm,
             weight_norm=float(total_norm(list(self.weights.values()))),
-            rate=rate,
+            learning_rate=rate,
             tokens=tokens,
             seconds=self.seconds,
         )
@@ -163,26 +171,26 @@ class Trainer:
         Returns:
             The loss, and the number of tokens.
         """
-        total = self.world.sum(sum(batch.n_tokens for batch in batches))
+        total = self.world.all_reduce(sum(batch.n_tokens for batch in batches))
         parts: list[Tensor] = []
         for turn, batch in enumerate(batches):
             position = turn * self.world.size + self.world.rank
             chance = random.Random(f"{self.config.seed}/{self.steps_done}/{position}")
             torch.manual_seed(chance.getrandbits(63))
             last = turn == len(batches) - 1
-            with nullcontext() if last else apart(self.objective):
+            with nullcontext() if last else no_sync(self.objective):
                 loss = self.objective(batch.to(self.device)) * (batch.n_tokens / total)
                 # Gradients will be averaged over the processes, and are wanted summed.
                 (loss * self.world.size).backward()
             parts.append(loss.detach())
-        return self.world.sum(float(torch.stack(parts).sum())), int(total)
+        return self.world.all_reduce(float(torch.stack(parts).sum())), int(total)
 
     @torch.no_grad()
     def _update_mean(self) -> None:
         """Move the average towards the weights; at first by more, for it began as noise."""
         decay = min(self.config.ema_decay, self.steps_done / (self.steps_done + 10))
-        if self.mean:
-            torch._foreach_lerp_(list(self.mean.values()), list(self.weights.values()), 1 - decay)
+        if self.ema:
+            torch._foreach_lerp_(list(self.ema.values()), list(self.weights.values()), 1 - decay)
 
     def upcoming(self) -> Iterator[tuple[list[Batch], int, int]]:
         """What each step to come learns from, epoch after epoch, without end.
@@ -214,8 +222,8 @@ class Trainer:
         *,
         steps: int | None = None,
         seconds: float | None = None,
-        on_step: Callable[[Step], object] | None = None,
-    ) -> list[Step]:
+        on_step: Callable[[StepRecord], object] | None = None,
+    ) -> list[StepRecord]:
         """Train until ``steps`` steps or ``seconds`` seconds are done, counted from the very first.
 
         Args:
@@ -238,7 +246,7 @@ class Trainer:
         )
         most = math.inf if steps is None else steps
         longest = math.inf if seconds is None else seconds
-        curve: list[Step] = []
+        curve: list[StepRecord] = []
         coming = self.upcoming()
         with deferred() as asked:
             while self.steps_done < most and self.seconds < longest:
@@ -250,11 +258,11 @@ class Trainer:
                 self.between_steps = True
                 if on_step is not None:
                     on_step(curve[-1])
-                if self.world.sum(asked()):
+                if self.world.all_reduce(asked()):
                     raise KeyboardInterrupt
         return curve
 
-    def averaged(self) -> Translator:
+    def averaged_model(self) -> Translator:
         """A copy of the model with the averaged weights, in evaluation mode.
 
         Sharded weights are put together: then all processes must call this.
@@ -264,15 +272,15 @@ class Trainer:
         else:
             weight = next(iter(self.weights.values()))
             model = registry.build(self.model.config).to(weight.device, weight.dtype)
-        kept = self.mean or self.weights
-        load_weights(model, {name: whole(weight) for name, weight in kept.items()})
+        kept = self.ema or self.weights
+        load_weights(model, {name: full_tensor(weight) for name, weight in kept.items()})
         return model.eval()
 
     @property
     def _sharded(self) -> bool:
         return self.config.fsdp and self.world.size > 1
 
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def state_dict(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """All that the next step depends on, copied: tensors, and facts as JSON.
 
         The same for one process as for several, so that any number of them can go on from it.
@@ -282,46 +290,48 @@ class Trainer:
         tensors: dict[str, Tensor] = {}
 
         def put(name: str, tensor: Tensor) -> None:
-            full = whole(tensor)
-            if self.world.first or not self._sharded:
+            full = full_tensor(tensor)
+            if self.world.is_main or not self._sharded:
                 tensors[name] = full.clone()
 
         for name, parameter in self.model.named_parameters():
             put(f"weight.{name}", self.weights[name])
-            if self.mean:
-                put(f"mean.{name}", self.mean[name])
+            if self.ema:
+                put(f"ema.{name}", self.ema[name])
             for key, value in self.optimizer.state[parameter].items():
                 put(f"adam.{key}.{name}", value)
-        facts = {
+        progress = {
             "step": self.steps_done,
             "epoch": self.epoch,
             "batches_done": self.batches_done,
             "seconds": self.seconds,
         }
-        return tensors, facts
+        return tensors, progress
 
     @torch.no_grad()
-    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    def load_state_dict(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
         """Go on from a :meth:`state`, as if there had been no stop.
 
         Raises:
             TfmrError: if something that the next step depends on is missing.
         """
         try:
-            weights = {n: divided(tensors[f"weight.{n}"], w) for n, w in self.weights.items()}
+            weights = {
+                n: distribute_like(tensors[f"weight.{n}"], w) for n, w in self.weights.items()
+            }
             load_weights(self.model, weights)
-            for name, mean in self.mean.items():
-                mean.copy_(divided(tensors[f"mean.{name}"], mean))
+            for name, mean in self.ema.items():
+                mean.copy_(distribute_like(tensors[f"ema.{name}"], mean))
             for name, parameter in self.model.named_parameters():
                 self.optimizer.state[parameter] = {
                     "step": tensors[f"adam.step.{name}"].to(self.device, copy=True),
-                    "exp_avg": divided(tensors[f"adam.exp_avg.{name}"], parameter),
-                    "exp_avg_sq": divided(tensors[f"adam.exp_avg_sq.{name}"], parameter),
+                    "exp_avg": distribute_like(tensors[f"adam.exp_avg.{name}"], parameter),
+                    "exp_avg_sq": distribute_like(tensors[f"adam.exp_avg_sq.{name}"], parameter),
                 }
-            self.steps_done = facts["step"]
-            self.epoch = facts["epoch"]
-            self.batches_done = facts["batches_done"]
-            self.seconds = facts["seconds"]
+            self.steps_done = progress["step"]
+            self.epoch = progress["epoch"]
+            self.batches_done = progress["batches_done"]
+            self.seconds = progress["seconds"]
         except KeyError as error:
             raise TfmrError(
                 f"the checkpoint lacks {error}, which a run needs to go on: it was made to "
