@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tfmr.figures.style import BLUE, GREEN, MUTED, ORANGE, Figure, figure, heatmap, styled
 from tfmr.train.schedule import learning_rate
-from tfmr.train.trainer import Step
+from tfmr.train.trainer import StepRecord
 
 
 def smooth(values: Sequence[float], decay: float = 0.95) -> list[float]:
@@ -46,7 +46,7 @@ def schedule(settings: Mapping[str, tuple[float, int]], steps: int) -> Figure:
 
 
 @styled
-def curve(steps: Sequence[Step], *, floor: float | None = None, what: str = "the run") -> Figure:
+def curve(steps: Sequence[StepRecord], *, floor: float | None = None, what: str = "the run") -> Figure:
     """Loss, gradient norm and weight norm of a run against its steps, each in its own panel.
 
     ``floor`` draws the lowest value that a smoothed loss can reach. The description gives no
@@ -56,7 +56,7 @@ def curve(steps: Sequence[Step], *, floor: float | None = None, what: str = "the
     at = [step.step for step in steps]
     for axes, name, values in (
         (loss, "loss (nats per token)", [step.loss for step in steps]),
-        (gradient, "gradient norm", [step.gradient_norm for step in steps]),
+        (gradient, "gradient norm", [step.grad_norm for step in steps]),
     ):
         axes.plot(at, values, color=BLUE, alpha=0.25, linewidth=0.6)
         axes.plot(at, smooth(values), color=BLUE)
