@@ -46,7 +46,9 @@ def schedule(settings: Mapping[str, tuple[float, int]], steps: int) -> Figure:
 
 
 @styled
-def curve(steps: Sequence[StepRecord], *, floor: float | None = None, what: str = "the run") -> Figure:
+def curve(
+    steps: Sequence[StepRecord], *, floor: float | None = None, what: str = "the run"
+) -> Figure:
     """Loss, gradient norm and weight norm of a run against its steps, each in its own panel.
 
     ``floor`` draws the lowest value that a smoothed loss can reach. The description gives no

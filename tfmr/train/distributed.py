@@ -154,7 +154,9 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def _loss(world: World) -> str:
     """What to say when another process is gone."""
-    return f"one of the {world.size} processes has ended, and the run with it; {world.resume_hint()}"
+    return (
+        f"one of the {world.size} processes has ended, and the run with it; {world.resume_hint()}"
+    )
 
 
 def _tell(sentence: str) -> None:

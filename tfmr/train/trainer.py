@@ -271,7 +271,7 @@ class Trainer:
             model = copy.deepcopy(self.model)
         else:
             weight = next(iter(self.weights.values()))
-            model = registry.build(self.model.config).to(weight.device, weight.dtype)
+            model = registry.build_model(self.model.config).to(weight.device, weight.dtype)
         kept = self.ema or self.weights
         load_weights(model, {name: full_tensor(weight) for name, weight in kept.items()})
         return model.eval()
