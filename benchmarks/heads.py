@@ -28,8 +28,8 @@ from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
 from tfmr.layers import FeedForward
 from tfmr.model import Transformer
-from tfmr.train.evaluate import bleu, mean_loss
-from tfmr.train.run import load_translator
+from tfmr.train.checkpoint import load_translator
+from tfmr.train.evaluation import bleu, mean_loss
 
 MODEL = record.FOLDER / "multi30k-de-en" / "model.safetensors"
 TOKENS_PER_BATCH = 4096

@@ -24,9 +24,10 @@ from tfmr.data import corpora
 from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
-from tfmr.train.evaluate import bleu
-from tfmr.train.recipes import RECIPES
-from tfmr.train.run import Run, load_translator
+from tfmr.train.checkpoint import load_translator
+from tfmr.train.config import find_recipe
+from tfmr.train.evaluation import bleu
+from tfmr.train.run import Run
 
 SYSTEMS = {
     "RNN": "multi30k-rnn",
@@ -103,7 +104,7 @@ def measure(line: Line, system: str, seed: int) -> list[dict[str, Any]]:
     torch.set_num_threads(line.threads)
     torch.set_float32_matmul_precision("medium")
     corpus = corpora.load("multi30k", line.direction)
-    recipe = RECIPES[SYSTEMS[system]].having({"train.seed": seed})
+    recipe = find_recipe(SYSTEMS[system]).with_overrides({"train.seed": seed})
     folder = line.runs / f"{line.direction}-{SYSTEMS[system]}-{seed}"
     begun = (folder / "recipe.toml").exists()
     run = Run(folder, corpus, recipe, resume=begun)

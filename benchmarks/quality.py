@@ -29,10 +29,9 @@ from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
 from tfmr.model import Transformer, TransformerConfig
-from tfmr.train.config import TrainConfig
-from tfmr.train.evaluate import bleu
-from tfmr.train.recipes import RECIPES
-from tfmr.train.trainer import Step, Trainer
+from tfmr.train.config import TrainConfig, find_recipe
+from tfmr.train.evaluation import bleu
+from tfmr.train.trainer import StepRecord, Trainer
 from tfmr.translator import Translator
 
 OWN = "tfmr"
@@ -78,21 +77,23 @@ class Quality:
             f"the minutes to score at must rise: got {list(self.minutes)}",
         )
         corpus = corpora.load("multi30k", self.direction)
-        recipe = RECIPES["multi30k"]
-        tokenizer = recipe.tokenizer(corpus)
-        config = recipe.model(tokenizer.vocab_size)
+        recipe = find_recipe("multi30k")
+        tokenizer = recipe.train_tokenizer(corpus)
+        config = recipe.model_config(tokenizer.vocab_size)
         require(isinstance(config, TransformerConfig), "the recipe is for another kind of model")
         assert isinstance(config, TransformerConfig)
         rows: list[dict[str, Any]] = []
         for seed in self.seeds:
             learning = replace(recipe.train, seed=seed)
-            batches = recipe.having({"train.seed": seed}).fill(list(corpus.train), tokenizer)
+            batches = recipe.with_overrides({"train.seed": seed}).make_batches(
+                list(corpus.train), tokenizer
+            )
             pupils = [self._pupil(name, config, batches, learning) for name in self.systems]
             rows += self._train(pupils, corpus, tokenizer, seed)
         settings = {
             "corpus": corpus.name,
             "direction": self.direction,
-            "recipe": recipe.tables(),
+            "recipe": recipe.to_dict(),
             "sites": self.sites,
             "peaks": self.peaks,
             "seeds": self.seeds,
@@ -145,7 +146,7 @@ class Pupil:
     precision: str
     """Of products, whichever suits it better."""
 
-    def train(self, seconds: float) -> list[Step]:
+    def train(self, seconds: float) -> list[StepRecord]:
         """Go on until it has been trained for so many seconds in all."""
         torch.set_float32_matmul_precision(self.precision)
         return self.trainer.run(seconds=seconds)

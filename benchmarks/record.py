@@ -24,8 +24,8 @@ from typing import Any, TypedDict, cast
 import torch
 
 from tfmr.errors import TfmrError, require
-from tfmr.train.files import write_text
-from tfmr.train.metadata import surroundings
+from tfmr.train.metadata import environment_info
+from tfmr.train.run_dir import write_text
 
 FOLDER = Path(__file__).parent
 """Where records are kept."""
@@ -48,7 +48,7 @@ def facts(device: str = "cpu") -> dict[str, Any]:
 
     A commit with "+" behind it had changes that were not committed.
     """
-    found = surroundings(torch.device(device))
+    found = environment_info(torch.device(device))
     found["versions"] |= _versions()
     found["hardware"] |= {"cores": os.cpu_count(), "memory_gib": memory_gib()}
     return {

@@ -31,7 +31,7 @@ import tyro
 from benchmarks.compare import OWN, PEAK
 from benchmarks.record import FOLDER, Record, records
 from tfmr.errors import TfmrError, require
-from tfmr.train.files import write_text
+from tfmr.train.run_dir import write_text
 
 Row = dict[str, Any]
 

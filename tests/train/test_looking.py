@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from tfmr.train.average import Kept, average_checkpoints
+from tfmr.train.evaluate import mean_loss
+from tfmr.train.exam import Exam
+from tfmr.train.records import Look, best_look, looks_text
 
 from tfmr.data import pocket
 from tfmr.data.corpus import Corpus
 from tfmr.errors import TfmrError
 from tfmr.train import average, checkpoint
-from tfmr.train.average import Kept, average_checkpoints
 from tfmr.train.checkpoint import load_translator, named_weights
-from tfmr.train.evaluate import mean_loss
-from tfmr.train.exam import Exam
 from tfmr.train.recipes import Recipe
-from tfmr.train.records import Look, best_look, looks_text
 from tfmr.train.run import Run
 from tfmr.translator import Translator
 

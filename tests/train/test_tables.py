@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import pytest
+from tfmr.train.tables import fill, to_toml
 
 from tfmr.errors import TfmrError, require
-from tfmr.train.tables import fill, to_toml
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from tfmr.data import corpora
 from tfmr.data.corpus import Corpus
 from tfmr.data.large import load_any
 from tfmr.errors import require
-from tfmr.train.recipes import RECIPES, Recipe
+from tfmr.train.config import Recipe, find_recipe, recipe_names
 
 
 @dataclass(frozen=True)
@@ -51,5 +51,7 @@ class Data:
             name != "your files",
             "this recipe is for a corpus of your own: name it by --files SOURCE TARGET",
         )
-        usual = recipe if recipe and recipe.corpus == name else RECIPES.get(name)
+        usual = recipe if recipe and recipe.corpus == name else None
+        if usual is None and name in recipe_names():
+            usual = find_recipe(name)
         return corpora.load(name, self.direction or (usual.directions[0] if usual else ""))

@@ -14,7 +14,7 @@ from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.errors import require
 from tfmr.train import checkpoint
-from tfmr.train.evaluate import bleu, exact_match
+from tfmr.train.evaluation import bleu, exact_match
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Evaluate:
         options = search_options(self.beam, self.alpha)
         corpus = self.data.load()
         saved = checkpoint.load(checkpoint.find(self.model))
-        _check_direction(saved.facts, corpus)
+        _check_direction(saved.metadata, corpus)
         multiply_fast()
         references = [target for _, target in corpus.test]
         with tqdm(total=len(references), unit="sentence", delay=2, leave=False) as bar:
@@ -57,10 +57,10 @@ class Evaluate:
         print(json.dumps(scores))
 
 
-def _check_direction(facts: dict[str, Any], corpus: Corpus) -> None:
+def _check_direction(metadata: dict[str, Any], corpus: Corpus) -> None:
     """Refuse to score a model on a direction that it has not learnt."""
     asked = f"{corpus.source}-{corpus.target}"
-    learnt = facts.get("direction", asked)
+    learnt = metadata.get("direction", asked)
     # Nobody has said what the languages of a person's own files are.
     require(
         learnt == asked or "source-target" in (learnt, asked),

@@ -68,7 +68,7 @@ class Translate:
         typed = streams and sys.stdin is not None and sys.stdin.isatty()
         saved = checkpoint.load(checkpoint.find(self.model))
         model, tokenizer = saved.model(), saved.tokenizer
-        of_pocket = saved.facts.get("corpus") == "pocket"
+        of_pocket = saved.metadata.get("corpus") == "pocket"
         multiply_fast()
         if typed:
             print("one sentence per line; Ctrl-D ends", file=sys.stderr)
