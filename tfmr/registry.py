@@ -51,11 +51,11 @@ def config_to_dict(config: TranslatorConfig) -> dict[str, Any]:
     return {"kind": kind_of(config), **unstructure(config)}
 
 
-def config_from_dict(values: Mapping[str, Any], where: str) -> TranslatorConfig:
+def config_from_dict(values: Any, where: str) -> TranslatorConfig:
     """The inverse of :func:`config_to_dict`.
 
     Args:
-        values: the fields and the ``kind``.
+        values: a dictionary with the fields and the ``kind``.
         where: the origin of the values, for error messages.
 
     Raises:
@@ -145,7 +145,7 @@ def _structure_config(values: Any, _: Any) -> TranslatorConfig:
     return config
 
 
-def _describe(error: BaseException, _: type[Any] | None) -> str:
+def _describe(error: BaseException, _: Any) -> str:
     """What is wrong with the value at one place, for :func:`cattrs.transform_error`."""
     if isinstance(error, ForbiddenExtraKeysError):
         known = [field.name for field in fields(error.cl)]

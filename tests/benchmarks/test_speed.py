@@ -27,7 +27,7 @@ from tfmr.data.batches import collate
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer
 from tfmr.special_tokens import PAD
-from tfmr.train.recipes import RECIPES
+from tfmr.train.config import find_recipe
 
 PAIRS = generated()[:300]
 
@@ -133,7 +133,8 @@ def test_peers_and_tfmr_are_trained_and_scored(
 ) -> None:
     monkeypatch.setattr(corpora, "load", lambda *_: pocket.split("en-fr", 60, 2, 2))
     tiny = {"model.d_model": 16, "model.d_ff": 16, "model.n_encoder": 1, "model.n_decoder": 1}
-    monkeypatch.setitem(RECIPES, "multi30k", RECIPES["pocket"].having(tiny))
+    pocket_recipe = find_recipe("pocket").with_overrides(tiny)
+    monkeypatch.setattr(quality, "find_recipe", lambda _: pocket_recipe)
     monkeypatch.setattr(quality, "TURN", 0.1)
     out = tmp_path / "quality.json"
     Quality(minutes=(0.001, 0.002), systems=("tfmr", "torch"), seeds=(0, 1), out=out)()

@@ -48,7 +48,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         config,
         tokenizer,
         named_weights(transformer),
-        facts={"corpus": "pocket", "direction": "en-fr"},
+        metadata={"corpus": "pocket", "direction": "en-fr"},
     )
     checkpoint.save(folder / "model.safetensors", saved)
     return folder

@@ -139,6 +139,8 @@ def load(path: str | os.PathLike[str], *, with_state: bool = False) -> Checkpoin
     try:
         config, metadata = json.loads(header["config"]), json.loads(header["metadata"])
         tokenizer, version = header["tokenizer"], header["tfmr"]
+        if not isinstance(metadata, dict):
+            raise ValueError("metadata is not a JSON object")
     except (KeyError, ValueError) as error:
         raise TfmrError(
             f"the header of {path} is damaged ({error!r}): copy the file again, or train the model "

@@ -358,7 +358,7 @@ def find_recipe(name: str) -> Recipe:
         return read_recipe(RECIPE_DIR / f"{name}.toml")
     require(
         name.endswith(".toml") or Path(name).is_file(),
-        f"no recipe named {name!r}: expected one of {', '.join(names)}, or the path of a TOML file, "
-        "ending in .toml",
+        f"no recipe named {name!r}: expected one of {', '.join(names)}, or the path of a TOML "
+        "file, ending in .toml",
     )
     return read_recipe(name)
