@@ -42,7 +42,7 @@ def test_words_of_your_own_are_taken_as_they_are(
     command: Command, refused, model: Path, tmp_path: Path
 ) -> None:
     saved = checkpoint.load(model / "model.safetensors")
-    own = replace(saved, facts={"corpus": "your files"})
+    own = replace(saved, metadata={"corpus": "your files"})
     checkpoint.save(tmp_path / "own.safetensors", own)
     given = ("translate", "--model", tmp_path / "own.safetensors")
     assert "the model never learnt: The" in refused(*given, "The owl sleeps .")
