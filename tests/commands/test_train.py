@@ -149,7 +149,7 @@ def test_every_option_of_train_is_explained(command, capsys) -> None:
     for part in (
         "Name of a recipe (see `python -m tfmr recipes`) or path of a TOML file.",
         "--set TABLE.NAME=VALUE",
-        "Default: runs/RECIPE-DIRECTION.",
+        "Run directory. (default: runs/RECIPE-DIRECTION)",
         "Continue the run in the run directory",
     ):
         assert part in text

@@ -31,29 +31,72 @@ class Train:
     """
 
     data: Annotated[Data, tyro.conf.arg(name="")]
-    recipe: str | None = None
-    """Name of a recipe (see `python -m tfmr recipes`) or path of a TOML file. Default: with
-    --resume, the run's own recipe; otherwise the recipe named like the corpus."""
+    recipe: Annotated[
+        str | None,
+        tyro.conf.arg(
+            help="Name of a recipe (see `python -m tfmr recipes`) or path of a TOML file.",
+            help_behavior_hint="(default: the run's own with --resume, otherwise the recipe named "
+            "like the corpus)",
+        ),
+    ] = None
     overrides: Annotated[
-        tuple[str, ...], tyro.conf.arg(name="set", metavar="TABLE.NAME=VALUE ...")
+        tuple[str, ...],
+        tyro.conf.arg(
+            name="set",
+            metavar="TABLE.NAME=VALUE ...",
+            help="Override values of the recipe, as in --set train.peak_lr=1e-3 model.dropout=0.2.",
+            help_behavior_hint="(default: none)",
+        ),
     ] = ()
-    """Override values of the recipe, for example --set train.peak_lr=1e-3 model.dropout=0.2."""
-    minutes: tuple[float, ...] = ()
-    """Training time in minutes, evaluation excluded; several numbers: evaluate at each. Default:
-    the recipe's budget."""
-    steps: tuple[int, ...] = ()
-    """Number of training steps, instead of minutes; several numbers: evaluate at each."""
-    seed: int | None = None
-    """Random seed for initial weights, dropout and batch order. Default: the recipe's."""
-    patience: int | None = None
-    """Stop after this many validations in a row without improvement. Needs validations, for
-    example --set evaluation.eval_every=250. Default: the recipe's."""
-    device: Literal["cpu", "cuda"] | None = None
-    """Device to train on. Default: cuda if available, otherwise cpu."""
-    threads: int | None = None
-    """Number of CPU threads. Default: PyTorch's choice, usually one per core."""
-    out: Path | None = None
-    """Run directory. Default: runs/RECIPE-DIRECTION."""
+    minutes: Annotated[
+        tuple[float, ...],
+        tyro.conf.arg(
+            help="Training time in minutes, evaluation excluded. With several numbers, the model "
+            "is evaluated at each.",
+            help_behavior_hint="(default: the recipe's budget)",
+        ),
+    ] = ()
+    steps: Annotated[
+        tuple[int, ...],
+        tyro.conf.arg(
+            help="Number of training steps, instead of --minutes. With several numbers, the model "
+            "is evaluated at each.",
+            help_behavior_hint="(default: the recipe's budget)",
+        ),
+    ] = ()
+    seed: Annotated[
+        int | None,
+        tyro.conf.arg(
+            help="Random seed of the initial weights, dropout and batch order.",
+            help_behavior_hint="(default: the recipe's)",
+        ),
+    ] = None
+    patience: Annotated[
+        int | None,
+        tyro.conf.arg(
+            help="Stop after this many validations in a row without improvement. Validations are "
+            "enabled by, for example, --set evaluation.eval_every=250.",
+            help_behavior_hint="(default: the recipe's)",
+        ),
+    ] = None
+    device: Annotated[
+        Literal["cpu", "cuda"] | None,
+        tyro.conf.arg(
+            help="Device to train on.",
+            help_behavior_hint="(default: cuda if available, otherwise cpu)",
+        ),
+    ] = None
+    threads: Annotated[
+        int | None,
+        tyro.conf.arg(
+            help="Number of CPU threads.",
+            help_behavior_hint="(default: PyTorch's choice, usually one per core)",
+        ),
+    ] = None
+    out: Annotated[
+        Path | None,
+        tyro.conf.arg(help="Run directory.", help_behavior_hint="(default: runs/RECIPE-DIRECTION)"),
+    ] = None
     resume: bool = False
     """Continue the run in the run directory from its last checkpoint."""
 
