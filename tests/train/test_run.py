@@ -19,7 +19,7 @@ from tfmr.train.config import Recipe, read_recipe
 from tfmr.train.evaluation import Evaluator, ValidationResult, best_validation, mean_loss
 from tfmr.train.metadata import commit, corpus_fingerprint
 from tfmr.train.run import Run
-from tfmr.train.run_dir import read_curve
+from tfmr.train.run_dir import curve_csv, read_curve, write_text
 from tfmr.train.trainer import StepRecord
 from tfmr.translator import Translator
 
@@ -200,6 +200,15 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, corpus: Corpu
     assert untimed[0] == untimed[1]
     assert [r.seconds for r in curves[1]] == sorted(r.seconds for r in curves[1])
     assert resumed.metadata()["command"] is None, "the command that started the run"
+
+
+def test_rows_of_the_curve_after_the_checkpoint_are_dropped(tmp_path: Path, corpus: Corpus) -> None:
+    """A process killed while it saves has written the curve but not the checkpoint."""
+    run = start(tmp_path, corpus, steps=4)
+    run.trainer.run(steps=6, on_step=run.curve.append)
+    write_text(tmp_path / "curve.csv", curve_csv(run.curve))
+    resumed = Run(tmp_path, corpus, RECIPE, resume=True)
+    assert [record.step for record in resumed.curve] == [1, 2, 3, 4]
 
 
 def test_a_resumed_run_does_not_repeat_its_evaluations(tmp_path: Path, corpus: Corpus) -> None:
