@@ -1,5 +1,5 @@
-# The habits of the project, one target each. `make help` lists them.
-# Every target sets up what it needs; nothing is installed outside $(VENV) and book/vendor.
+# One target per task of the project; `make help` lists them.
+# Every target sets up what it needs. Nothing is installed outside $(VENV) and book/vendor.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -26,7 +26,7 @@ $(INSTALLED): requirements.lock
 	$(say) 'environment: $(VENV), with the versions of requirements.lock'
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'make: Python 3.11 or newer is needed; name one with: make PYTHON=/path/to/python3 ...' >&2; exit 1; }
-	@# An environment of another Python, or a half-made one without pip, is made anew.
+	@# An environment of another Python version, or an incomplete one without pip, is replaced.
 	@version='import sys; print(sys.version_info[:2])'; \
 	  test "$$($(PY) -c "import pip; $$version" 2>/dev/null)" = "$$($(PYTHON) -c "$$version")" || \
 	  $(PYTHON) -m venv --clear $(VENV)
@@ -43,7 +43,7 @@ $(READY): $(INSTALLED) pyproject.toml
 book: $(READY) ## verify every chapter and build the site in site/
 	$(say) 'page libraries'
 	$(PY) -m tools.vendor
-	$(say) 'chapters: run again what changed, compare every output'
+	$(say) 'chapters: run what changed, compare every output'
 	$(PY) -m tools.verify
 	$(say) 'site'
 	$(PY) -m tools.site build
@@ -54,7 +54,7 @@ serve: $(READY) ## show the site on this machine
 	$(PY) -m tools.site serve
 
 .PHONY: test
-test: $(READY) ## everything that must hold: checks, chapters, site, tests of package, pages and checks
+test: $(READY) ## run all checks: chapters, site, package, pages, and the checks themselves
 	$(say) 'browser'
 	$(PY) -m tools.browser
 	@$(MAKE) --no-print-directory check book
@@ -64,7 +64,7 @@ test: $(READY) ## everything that must hold: checks, chapters, site, tests of pa
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 tests
 
 .PHONY: check
-check: $(READY) ## lint, formatting, types, normal form of the chapters
+check: $(READY) ## lint, formatting, types, normal form of the chapters, claims about records
 	$(say) 'lint'
 	$(PY) -m ruff check
 	$(say) 'formatting'
@@ -73,9 +73,11 @@ check: $(READY) ## lint, formatting, types, normal form of the chapters
 	$(PY) -m mypy
 	$(say) 'normal form of the chapters'
 	$(PY) -m tools.notebooks check
+	$(say) 'claims about the recorded results'
+	$(PY) -m tools.claims
 
 .PHONY: format
-format: $(READY) ## put code and chapters in their normal form
+format: $(READY) ## format code and chapters
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 	$(PY) -m tools.notebooks normalise
@@ -94,7 +96,7 @@ portable: $(READY) ## verify that the outputs hold on other settings: plain CPU 
 	OMP_NUM_THREADS=2 $(PY) -m tools.verify --all --no-stamp
 
 .PHONY: lock
-lock: $(READY) ## write requirements.lock anew from the ranges of pyproject.toml (HOLD="torch==2.13.0", or --newest)
+lock: $(READY) ## rewrite requirements.lock from the ranges of pyproject.toml (HOLD="torch==2.13.0", or --newest)
 	$(PY) -m tools.lock $(HOLD)
 
 .PHONY: clean

@@ -16,8 +16,6 @@ from typing import Any
 
 import torch
 import tyro
-from tfmr.fast import prepare
-from tfmr.train.evaluation import bleu, mean_loss
 from tqdm import tqdm
 
 from benchmarks import record
@@ -29,10 +27,12 @@ from tfmr.data.corpus import SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
+from tfmr.fast import prepare
 from tfmr.layers import FeedForward
 from tfmr.model import Transformer
 from tfmr.train import checkpoint
 from tfmr.train.checkpoint import load_translator
+from tfmr.train.evaluation import bleu, mean_loss
 
 MODEL = record.FOLDER / "multi30k-de-en" / "model.safetensors"
 TOKENS_PER_BATCH = 4096

@@ -16,8 +16,6 @@ from typing import Any
 
 import torch
 import tyro
-from tfmr.fast import prepare
-from tfmr.train.evaluation import bleu
 from tqdm import tqdm
 
 from benchmarks import record
@@ -25,8 +23,10 @@ from tfmr.data import corpora
 from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
+from tfmr.fast import prepare
 from tfmr.train.checkpoint import load_translator
 from tfmr.train.config import find_recipe
+from tfmr.train.evaluation import bleu
 from tfmr.train.run import Run
 
 SYSTEMS = {

@@ -16,23 +16,23 @@ from typing import Any
 
 import torch
 import tyro
-from tfmr.config import TransformerConfig
-from tfmr.fast import prepare
-from tfmr.train.evaluation import bleu
 from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.peers import build
 from benchmarks.speed import OWN, exact_settings
 from benchmarks.timing import time_interleaved
+from tfmr.config import TransformerConfig
 from tfmr.data import corpora
 from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
+from tfmr.fast import prepare
 from tfmr.model import Transformer
 from tfmr.train.config import TrainConfig, find_recipe
+from tfmr.train.evaluation import bleu
 from tfmr.train.trainer import StepRecord, Trainer
 from tfmr.translator import Translator
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, TypedDict, cast
 
 import torch
-from tfmr.train.run_dir import write_text
 
 from tfmr.errors import TfmrError, require
 from tfmr.train.metadata import environment_info
+from tfmr.train.run_dir import write_text
 
 FOLDER = Path(__file__).parent
 """The folder of the records."""

@@ -9,13 +9,13 @@ from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
-from tfmr.fast import cpu_matmul_settings, prepare
 from torch import Tensor, nn
 
 from benchmarks.peers import Peer
 from tfmr.data.batches import Batch, Batches
 from tfmr.decode import beam_search, greedy_search
 from tfmr.errors import TfmrError
+from tfmr.fast import cpu_matmul_settings, prepare
 from tfmr.special_tokens import EOS
 from tfmr.train.config import TrainConfig
 from tfmr.train.loss import cross_entropy
@@ -104,8 +104,8 @@ def decoding(
         prepared = prepare(model, dtype=DTYPES[precision])
         translate = _own_search(EosSuppressed(prepared), beam)
         rows = len(sources[0][0]) * beam
-        settings = functools.partial(cpu_matmul_settings, prepared, rows)
-        return _checked(name, sources, steps, translate, settings)
+        own_settings = functools.partial(cpu_matmul_settings, prepared, rows)
+        return _checked(name, sources, steps, translate, own_settings)
     if model.searches and ("greedy" if beam == 1 else "beam") not in model.searches:
         return None
     cast = precision == "bf16" and model.bf16_weights

@@ -29,12 +29,12 @@ from statistics import mean, median
 from typing import Any
 
 import tyro
-from tfmr.train.run_dir import write_text
 
 from benchmarks.record import FOLDER, Record, read_all
 from benchmarks.speed import OWN, PEAK
 from benchmarks.timing import ratio
 from tfmr.errors import TfmrError, require
+from tfmr.train.run_dir import write_text
 
 Row = dict[str, Any]
 
@@ -185,7 +185,7 @@ def _comparison(rows: Sequence[Row], *, mixed: bool = False) -> str:
 def _task(row: Row) -> str:
     """The heading of a task. Records before version 0.2 measured two placements of dropout."""
     titles = {"beam": "beam 4", "single": "one sentence at a time"}
-    task = titles.get(row["task"], row["task"])
+    task = str(titles.get(row["task"], row["task"]))
     return f"{task}, own dropout" if row.get("dropout") == "own" else task
 
 

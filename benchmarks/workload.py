@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Int
-from tfmr.config import TransformerConfig
 from torch import Tensor
 
+from tfmr.config import TransformerConfig
 from tfmr.data import corpora
 from tfmr.data.batches import Batch, Batches, IdPair, collate, pad
 from tfmr.data.tokenizer import Tokenizer

@@ -16,12 +16,12 @@ from tfmr.analysis import (
     uniform_attention,
 )
 from tfmr.attention import MultiHeadAttention
-from tfmr.config import BlockConfig
+from tfmr.config import BlockConfig, TransformerConfig
 from tfmr.decode import greedy_search, greedy_search_naive
 from tfmr.encoder import EncoderBlock
 from tfmr.errors import TfmrError
 from tfmr.layers import LayerNorm
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.special_tokens import BOS, PAD
 
 SOURCE = torch.tensor([[4, 5, 6, 7], [8, 9, PAD, PAD]])

@@ -16,7 +16,7 @@ from tfmr.__main__ import main
 from tfmr.data import corpora, pocket
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.train import checkpoint
-from tfmr.train.recipes import RECIPES
+from tfmr.train.config import find_recipe
 from tfmr.train.run import Run
 
 ROOT = Path(tfmr.__file__).parent.parent
@@ -39,18 +39,25 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     torch.set_float32_matmul_precision(precision)
 
 
+def shrink_recipes(monkeypatch: pytest.MonkeyPatch, overrides: dict) -> None:
+    """Override values of every recipe that ``train`` uses."""
+    monkeypatch.setattr(
+        "tfmr.commands.train.find_recipe", lambda name: find_recipe(name).with_overrides(overrides)
+    )
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pocket corpus and a model that train in no time."""
     monkeypatch.setattr(corpora, "load", lambda *_: pocket.split("en-fr", 800, 4, 5))
-    monkeypatch.setitem(RECIPES, "pocket", RECIPES["pocket"].having(TINY))
+    shrink_recipes(monkeypatch, TINY)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run."""
     folder = tmp_path_factory.mktemp("models") / "run"
-    run = Run(folder, pocket.split("en-fr", 800, 4, 5), RECIPES["pocket"].having(TINY))
+    run = Run(folder, pocket.split("en-fr", 800, 4, 5), find_recipe("pocket").with_overrides(TINY))
     run.trainer.run(steps=3)
     run.save()
     return folder
@@ -155,8 +162,7 @@ def test_your_own_files(monkeypatch, capsys, tmp_path: Path) -> None:
     pairs = pocket.generate("en-fr", 60, 0)
     for side, name in enumerate(("a.en", "a.fr")):
         Path(name).write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
-    tiny = RECIPES["your-files"].having(TINY | {"vocabulary.size": 300})
-    monkeypatch.setitem(RECIPES, "your-files", tiny)
+    shrink_recipes(monkeypatch, TINY | {"vocabulary.size": 300})
     files = ("--files", "a.en", "a.fr")
     command(monkeypatch, "train", *files, "--minutes", "0.002", "--out", "mine")
     assert "your own files" in capsys.readouterr().err

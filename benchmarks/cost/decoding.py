@@ -8,10 +8,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import torch
-from tfmr.config import TransformerConfig
 from torch import Tensor
 
 from benchmarks.scaling import Row, fitted, seconds_of
+from tfmr.config import TransformerConfig
 from tfmr.decode import greedy_search, greedy_search_naive
 from tfmr.errors import require
 from tfmr.model import Transformer

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from tfmr.config import TransformerConfig
-from tfmr.train.evaluation import bleu, mean_loss
 
 from benchmarks.scaling import Row, fitted
+from tfmr.config import TransformerConfig
 from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
@@ -17,6 +16,7 @@ from tfmr.decode import translate
 from tfmr.errors import require
 from tfmr.model import Transformer
 from tfmr.train.config import TrainConfig
+from tfmr.train.evaluation import bleu, mean_loss
 from tfmr.train.trainer import StepRecord, Trainer
 
 VOCAB = 3000

@@ -1,8 +1,7 @@
 """The systems that tfmr is compared with, all with the same methods."""
 
-from tfmr.config import TransformerConfig
-
 from benchmarks.peers.peer import Peer
+from tfmr.config import TransformerConfig
 from tfmr.errors import require
 
 __all__ = ["PEERS", "Peer", "build"]

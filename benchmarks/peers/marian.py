@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from jaxtyping import Bool, Float, Int
-from tfmr.config import TransformerConfig
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from benchmarks.peers.peer import Peer, attentions, copy, parent_rows, selected_rows
+from tfmr.config import TransformerConfig
 from tfmr.errors import require
 from tfmr.model import Transformer
 from tfmr.special_tokens import BOS, EOS, PAD

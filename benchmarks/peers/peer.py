@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Int
-from tfmr.config import TransformerConfig
 from torch import Tensor
 
+from tfmr.config import TransformerConfig
 from tfmr.data.batches import Batch
 from tfmr.errors import require
 from tfmr.model import Transformer

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
-from tfmr.config import TransformerConfig
 from torch import Tensor, nn
 
 from benchmarks.peers.peer import Peer, attentions, copy, parent_rows, selected_rows
+from tfmr.config import TransformerConfig
 from tfmr.model import Transformer
 from tfmr.position import sinusoidal
 from tfmr.special_tokens import PAD

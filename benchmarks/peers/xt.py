@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
-from tfmr.config import TransformerConfig
 from torch import Tensor, nn
 from x_transformers import XTransformer
 
 from benchmarks.peers.peer import Peer, attentions, copy
+from tfmr.config import TransformerConfig
 from tfmr.errors import require
 from tfmr.model import Transformer
 from tfmr.special_tokens import BOS, PAD

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from tfmr.config import TransformerConfig
 
 from benchmarks.heads import Heads, ablations, measure, weights_fingerprint
 from benchmarks.record import read
+from tfmr.config import TransformerConfig
 from tfmr.data import corpora
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError

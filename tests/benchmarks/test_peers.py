@@ -8,17 +8,17 @@ import dataclasses
 
 import pytest
 import torch
-from tfmr.config import TransformerConfig
-from tfmr.fast import prepare
 from torch import nn
 
 from benchmarks.peers import build
 from benchmarks.peers.peer import Peer, parent_rows, selected_rows
 from benchmarks.peers.torch_nn import TorchNN
 from benchmarks.systems import DTYPES, Arithmetic, decoding, training
+from tfmr.config import TransformerConfig
 from tfmr.data.batches import collate
 from tfmr.decode import beam_search, greedy_search
 from tfmr.errors import TfmrError
+from tfmr.fast import prepare
 from tfmr.model import Transformer
 from tfmr.special_tokens import PAD
 from tfmr.train.config import TrainConfig

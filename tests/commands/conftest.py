@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from tfmr.config import TransformerConfig
 
 from tfmr.__main__ import main
+from tfmr.config import TransformerConfig
 from tfmr.data import pocket
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.model import Transformer

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tfmr.train.evaluation import Bleu, bleu
 
 from tests.commands.conftest import Command
 from tfmr.data import corpora, pocket
 from tfmr.decode import translate
 from tfmr.train.checkpoint import load_translator
+from tfmr.train.evaluation import Bleu, bleu
 
 
 @pytest.fixture

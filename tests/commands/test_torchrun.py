@@ -1,4 +1,4 @@
-"""``torchrun -m tfmr train``: several processes leave the one folder that one process leaves."""
+"""``torchrun -m tfmr train``: several processes write the same run directory as one."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import torch
 import tfmr
 from tfmr.data import pocket
 from tfmr.train.checkpoint import load_translator, named_weights
-from tfmr.train.run import read_curve
+from tfmr.train.run_dir import read_curve
 
 ROOT = Path(tfmr.__file__).parent.parent
 LAUNCH = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
@@ -30,7 +30,7 @@ SETTINGS = [
 
 
 def torchrun(*arguments: object) -> str:
-    """Train as two processes; what was printed."""
+    """Train in two processes; the standard output."""
     done = subprocess.run(
         [sys.executable, "-m", *LAUNCH, "tfmr", "train", *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
@@ -43,7 +43,7 @@ def torchrun(*arguments: object) -> str:
     return done.stdout
 
 
-def test_two_processes_leave_what_one_leaves(tmp_path: Path, command) -> None:
+def test_two_processes_write_the_run_directory_of_one(tmp_path: Path, command) -> None:
     pairs = pocket.generate("en-fr", 200, 0)
     files = [tmp_path / "a.en", tmp_path / "a.fr"]
     for side, file in enumerate(files):
@@ -62,9 +62,9 @@ def test_two_processes_leave_what_one_leaves(tmp_path: Path, command) -> None:
         assert other.tokens == one.tokens
     there = [{path.name for path in folder.iterdir()} for folder in (alone, two)]
     assert there[0] == there[1]
-    assert {"best.safetensors", "curve.png", "kept", "valid.csv"} < there[1]
+    assert {"best.safetensors", "curve.png", "checkpoints", "valid.csv"} < there[1]
     ours, theirs = (named_weights(load_translator(folder)[0]) for folder in (alone, two))
     assert all(torch.allclose(ours[name], theirs[name], atol=1e-5) for name in ours)
-    facts = json.loads((two / "scores.json").read_text("utf-8"))
-    assert facts["processes"] == 2
-    assert facts["command"].startswith("torchrun --nproc-per-node 2 -m tfmr train --files")
+    results = json.loads((two / "scores.json").read_text("utf-8"))
+    assert results["processes"] == 2
+    assert results["command"].startswith("torchrun --nproc-per-node 2 -m tfmr train --files")

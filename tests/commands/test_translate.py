@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from tfmr.fast import prepare
 
 import tfmr
 from tests.commands.conftest import MAX_LENGTH, SENTENCES, Command
 from tfmr.commands.translate import _read_chunks
 from tfmr.data import pocket
 from tfmr.decode import Sampling, align, translate, translate_each
+from tfmr.fast import prepare
 from tfmr.train import checkpoint
 from tfmr.train.checkpoint import load_translator
 from tfmr.translator import IncrementalTranslator, Translator

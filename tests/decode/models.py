@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tfmr.config import TransformerConfig
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
 from tfmr.special_tokens import EOS
 from tfmr.translator import Translator

@@ -20,8 +20,8 @@ import torch._dynamo  # which Adam needs: imported once here, and not by each pr
 import tfmr.figures.training  # noqa: F401  likewise
 from tfmr import registry
 from tfmr.__main__ import main
+from tfmr.config import TransformerConfig
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.model import TransformerConfig
 from tfmr.train import checkpoint
 from tfmr.train.checkpoint import Checkpoint, named_weights
 
@@ -90,12 +90,20 @@ def written(path: Path) -> tuple[int, int]:
 
 def made(fill: float) -> Checkpoint:
     """A checkpoint of some size, all of whose numbers are ``fill``."""
-    config = TransformerConfig(7, 7, d_model=128, n_heads=2, d_ff=4096, n_encoder=2, n_decoder=2)
+    config = TransformerConfig(
+        source_vocab=7,
+        target_vocab=7,
+        d_model=128,
+        n_heads=2,
+        d_ff=4096,
+        n_encoder=2,
+        n_decoder=2,
+    )
     weights = {
         name: torch.full_like(weight, fill)
-        for name, weight in named_weights(registry.build(config)).items()
+        for name, weight in named_weights(registry.build_model(config)).items()
     }
-    return Checkpoint(config, Tokenizer("words", ["a", "b", "c"]), weights, facts={"fill": fill})
+    return Checkpoint(config, Tokenizer("words", ["a", "b", "c"]), weights, metadata={"fill": fill})
 
 
 def saves(folder: Path, chance: random.Random, times: int) -> int:
@@ -114,7 +122,7 @@ def saves(folder: Path, chance: random.Random, times: int) -> int:
         middle += bool(list(folder.glob(".*")))
         saved = checkpoint.load(path)
         values = torch.cat([weight.flatten() for weight in saved.weights.values()])
-        assert values.unique().tolist() == [saved.facts["fill"]], "parts of two checkpoints"
+        assert values.unique().tolist() == [saved.metadata["fill"]], "parts of two checkpoints"
     return middle
 
 

@@ -6,11 +6,12 @@ import pytest
 import sacrebleu
 import torch
 
+from tfmr.config import TransformerConfig
 from tfmr.data.batches import Batches, collate
 from tfmr.data.corpus import Corpus
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.train import evaluation
 from tfmr.train.config import Recipe
 from tfmr.train.evaluation import (

@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tfmr.config import TransformerConfig
 from tfmr.data.batches import collate
 from tfmr.errors import TfmrError
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.special_tokens import PAD
 from tfmr.train import loss as loss_module
 from tfmr.train.loss import LossModule, cross_entropy, cross_entropy_naive, linear_cross_entropy

@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import tfmr
+from tfmr.config import TransformerConfig
 from tfmr.data.batches import Batches, collate
 from tfmr.decode import greedy_search
 from tfmr.errors import TfmrError
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.train.checkpoint import named_weights
 from tfmr.train.config import TrainConfig
 from tfmr.train.distributed import World

@@ -15,9 +15,10 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
+from tfmr.config import TransformerConfig
 from tfmr.data.batches import Batches
 from tfmr.errors import TfmrError
-from tfmr.model import Transformer, TransformerConfig
+from tfmr.model import Transformer
 from tfmr.train import distributed, interrupt, trainer
 from tfmr.train.config import TrainConfig
 from tfmr.train.distributed import World

@@ -1,4 +1,4 @@
-"""``export``: a model to give away."""
+"""``export``: write a small checkpoint for inference only."""
 
 import sys
 from dataclasses import dataclass
@@ -10,30 +10,31 @@ from tfmr.train import checkpoint
 
 @dataclass(frozen=True)
 class Export:
-    """Write a model for translating alone: its weights in half precision, and its vocabulary.
+    """Write a checkpoint for inference only: the model in half precision and its tokenizer.
 
-    The file is about a sixth to an eighth of the run's checkpoint. It is named to the other
-    commands by --model; training cannot go on from it.
+    The file has about an eighth of the size of the run's checkpoint. The commands translate and
+    evaluate take it as --model; training cannot resume from it.
+
+    Example: python -m tfmr export --model runs/pocket-en-fr --out pocket.safetensors
     """
 
     out: Path
-    """The file to write, a .safetensors file."""
+    """The file to write; must not exist."""
     model: Path = Path("runs/pocket-en-fr")
-    """A run's folder or its model.safetensors."""
+    """A run directory or a checkpoint file."""
 
     def __call__(self) -> None:
-        """Write, saying how large it has become."""
+        """Write the file and print its size."""
         require(
             not self.out.exists(),
-            f"{self.out} exists already: name another file by --out, or remove it",
+            f"{self.out} already exists: choose another file with --out, or delete it",
         )
-        saved = checkpoint.slim(checkpoint.load(checkpoint.find(self.model)))
+        saved = checkpoint.strip_for_inference(checkpoint.load(checkpoint.find(self.model)))
         try:
             checkpoint.save(self.out, saved)
         except OSError as error:
-            raise TfmrError(f"cannot write {self.out}: {error}; name another by --out") from error
+            raise TfmrError(
+                f"cannot write {self.out}: {error}; choose another file with --out"
+            ) from error
         size = self.out.stat().st_size / 1e6
-        print(
-            f"{self.out}: {size:.1f} MB, translates (--model {self.out}), cannot be resumed from",
-            file=sys.stderr,
-        )
+        print(f"wrote {self.out}: {size:.1f} MB, for inference only", file=sys.stderr)

@@ -1,16 +1,33 @@
-"""``recipes``: what the package can be asked to train."""
+"""``recipes``: list the recipes of the package."""
 
 from dataclasses import dataclass
 
-from tfmr.train.recipes import RECIPES
+from tfmr.errors import TfmrError
+from tfmr.train.config import find_recipe, recipe_names
 
 
 @dataclass(frozen=True)
 class Recipes:
-    """List the recipes of the package; train one with `python -m tfmr train --recipe NAME`."""
+    """List the recipes of the package with their language pairs and descriptions.
+
+    Train with one of them: python -m tfmr train --recipe NAME
+    """
 
     def __call__(self) -> None:
-        """Print a line for each: its name, its languages, what it is."""
-        width = max(map(len, RECIPES))
-        for name, recipe in RECIPES.items():
-            print(f"{name:{width}}  {', '.join(recipe.directions):23}  {recipe.about}")
+        """Print one line per recipe.
+
+        Raises:
+            TfmrError: after the list, if a recipe file is invalid.
+        """
+        names = recipe_names()
+        width = max(map(len, names), default=0)
+        invalid = []
+        for name in names:
+            try:
+                recipe = find_recipe(name)
+            except TfmrError as error:
+                invalid.append(str(error))
+            else:
+                print(f"{name:{width}}  {', '.join(recipe.directions):23}  {recipe.about}")
+        if invalid:
+            raise TfmrError(f"invalid recipe: {'; '.join(invalid)}")

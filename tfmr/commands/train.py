@@ -1,4 +1,4 @@
-"""``train``: from a corpus to a folder with a model."""
+"""``train``: train and evaluate a model."""
 
 import json
 import os
@@ -15,124 +15,177 @@ import tyro
 from tfmr.commands.data import Data
 from tfmr.data.corpus import Corpus
 from tfmr.errors import require
+from tfmr.train.checkpoint import write_atomic
+from tfmr.train.config import Recipe, find_recipe, read_recipe
 from tfmr.train.distributed import World, exit_process
-from tfmr.train.files import write_whole
-from tfmr.train.recipes import Recipe, find_recipe, read_recipe
 from tfmr.train.run import Run
 
 
 @dataclass(frozen=True)
 class Train:
-    """Train a model on a corpus and score it; leaves a folder with the model and its report.
+    """Train a model on a corpus, evaluate it, and write a run directory with model and report.
 
     Example: python -m tfmr train --corpus multi30k --direction de-en --minutes 5 10
+
+    Several processes or GPUs: torchrun --nproc-per-node 2 -m tfmr train ...
     """
 
     data: Annotated[Data, tyro.conf.arg(name="")]
-    recipe: str | None = None
-    """A recipe of the package, which `python -m tfmr recipes` lists, or a TOML file of your own. If
-    not given, the folder's with --resume, else the one that is called like the corpus."""
-    changes: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="TABLE.NAME=VALUE")] = ()
-    """Change values of the recipe, as in --set train.peak_lr=1e-3 model.dropout=0.2."""
-    minutes: tuple[float, ...] = ()
-    """Train this long and score; several numbers score at each. Scoring does not count. If neither
-    minutes nor steps are given, the recipe says how long."""
-    steps: tuple[int, ...] = ()
-    """Train for so many steps instead; several numbers score at each."""
-    seed: int | None = None
-    """Of the weights, the batches and dropout, instead of the recipe's."""
-    patience: int | None = None
-    """Stop after so many looks at the validation part in a row that found no better model; needs
-    looks, as in --set evaluation.eval_every=250."""
-    device: Literal["cpu", "cuda"] | None = None
-    """Where to compute; if not given, on a GPU where there is one."""
-    threads: int | None = None
-    """How many processor cores to use; if not given, all."""
-    out: Path | None = None
-    """The folder to write to; runs/RECIPE-DIRECTION if not given."""
+    recipe: Annotated[
+        str | None,
+        tyro.conf.arg(
+            help="Name of a recipe (see `python -m tfmr recipes`) or path of a TOML file.",
+            help_behavior_hint="(default: the run's own with --resume, otherwise the recipe named "
+            "like the corpus)",
+        ),
+    ] = None
+    overrides: Annotated[
+        tuple[str, ...],
+        tyro.conf.arg(
+            name="set",
+            metavar="TABLE.NAME=VALUE ...",
+            help="Override values of the recipe, as in --set train.peak_lr=1e-3 model.dropout=0.2.",
+            help_behavior_hint="(default: none)",
+        ),
+    ] = ()
+    minutes: Annotated[
+        tuple[float, ...],
+        tyro.conf.arg(
+            help="Training time in minutes, evaluation excluded. With several numbers, the model "
+            "is evaluated at each.",
+            help_behavior_hint="(default: the recipe's budget)",
+        ),
+    ] = ()
+    steps: Annotated[
+        tuple[int, ...],
+        tyro.conf.arg(
+            help="Number of training steps, instead of --minutes. With several numbers, the model "
+            "is evaluated at each.",
+            help_behavior_hint="(default: the recipe's budget)",
+        ),
+    ] = ()
+    seed: Annotated[
+        int | None,
+        tyro.conf.arg(
+            help="Random seed of the initial weights, dropout and batch order.",
+            help_behavior_hint="(default: the recipe's)",
+        ),
+    ] = None
+    patience: Annotated[
+        int | None,
+        tyro.conf.arg(
+            help="Stop after this many validations in a row without improvement. Validations are "
+            "enabled by, for example, --set evaluation.eval_every=250.",
+            help_behavior_hint="(default: the recipe's)",
+        ),
+    ] = None
+    device: Annotated[
+        Literal["cpu", "cuda"] | None,
+        tyro.conf.arg(
+            help="Device to train on.",
+            help_behavior_hint="(default: cuda if available, otherwise cpu)",
+        ),
+    ] = None
+    threads: Annotated[
+        int | None,
+        tyro.conf.arg(
+            help="Number of CPU threads.",
+            help_behavior_hint="(default: PyTorch's choice, usually one per core)",
+        ),
+    ] = None
+    out: Annotated[
+        Path | None,
+        tyro.conf.arg(help="Run directory.", help_behavior_hint="(default: runs/RECIPE-DIRECTION)"),
+    ] = None
     resume: bool = False
-    """Go on with the run in the folder."""
+    """Continue the run in the run directory from its last checkpoint."""
 
     def __call__(self) -> None:
-        """Train, printing one line of JSON per score."""
+        """Train, and print one line of JSON per evaluation."""
         if self.threads is not None:
-            require(self.threads >= 1, f"expected --threads 1 or more, got {self.threads}")
+            require(self.threads >= 1, f"expected --threads of at least 1, got {self.threads}")
             torch.set_num_threads(self.threads)
-        # On CPUs whose vendor the default library does not favour, "medium" picks one that
-        # multiplies more than twice as fast, and in the same precision unless the CPU has bf16
-        # matrix units, or is fast in bf16 and scores with a heavy decoder (tfmr/step.py).
+        # "medium" makes PyTorch multiply matrices with oneDNN instead of MKL, which is more than
+        # twice as fast on some CPUs. oneDNN computes in fp32 unless the CPU has bf16 matrix units.
         torch.set_float32_matmul_precision("medium")
         with World.join() as world:
             self._choose_device(world)
             recipe = find_recipe(self.recipe) if self.recipe else None
             corpus = self.data.load(recipe, quiet=not world.is_main)
-            usual = corpus.name.replace(" ", "-")
-            name = Path(self.recipe or usual).stem
+            corpus_name = corpus.name.replace(" ", "-")
+            name = Path(self.recipe or corpus_name).stem
             folder = self.out or Path("runs") / f"{name}-{corpus.source}-{corpus.target}"
             if recipe is None:
                 used = folder / "recipe.toml"
-                recipe = read_recipe(used) if self.resume and used.is_file() else find_recipe(usual)
-            self._run(folder, corpus, self._change(recipe), world)
+                resumes = self.resume and used.is_file()
+                recipe = read_recipe(used) if resumes else find_recipe(corpus_name)
+            self._run(folder, corpus, self._override(recipe), world)
         if world.size > 1:
             exit_process()
 
     def _choose_device(self, world: World) -> None:
-        """Compute where the options say."""
+        """Apply --device."""
         if self.device is None or self.device == world.device.type:
             return
         require(
             self.device == "cpu",
-            "--device cuda needs a GPU that PyTorch can use, and there is none: leave it out, or "
-            "install a build of PyTorch for your GPU",
+            "--device cuda needs a GPU that PyTorch supports, and none was found: remove the "
+            "option, or install a PyTorch build for your GPU",
         )
         require(
             world.size == 1,
-            "several processes compute on the GPUs of their machines: hide these instead, by "
-            "CUDA_VISIBLE_DEVICES= before the command",
+            "with several processes, --device cpu is not supported: set CUDA_VISIBLE_DEVICES= "
+            "(empty) before the command instead",
         )
         world.device = torch.device("cpu")
 
-    def _change(self, recipe: Recipe) -> Recipe:
-        """The recipe with what the options change."""
-        changes: dict[str, Any] = {}
-        for change in self.changes:
-            name, equals, value = change.partition("=")
+    def _override(self, recipe: Recipe) -> Recipe:
+        """The recipe with the values that the options override."""
+        overrides: dict[str, Any] = {}
+        for override in self.overrides:
+            name, equals, value = override.partition("=")
             require(
-                bool(equals), f"--set changes a value, as in train.peak_lr=1e-3: got {change!r}"
+                bool(equals),
+                f"--set expects TABLE.NAME=VALUE, as in train.peak_lr=1e-3: got {override!r}",
             )
             try:
-                changes[name] = tomllib.loads(f"value = {value}")["value"]
-            except tomllib.TOMLDecodeError:
-                changes[name] = value
+                overrides[name] = tomllib.loads(f"value = {value}")["value"]
+            except tomllib.TOMLDecodeError:  # a string without quotes
+                overrides[name] = value
         for name, option in (("train.seed", self.seed), ("evaluation.patience", self.patience)):
             if option is not None:
-                changes[name] = option
+                overrides[name] = option
         if self.minutes or self.steps:
-            changes |= {"budget.minutes": self.minutes, "budget.steps": self.steps}
-        return recipe.having(changes)
+            overrides |= {"budget.minutes": self.minutes, "budget.steps": self.steps}
+        return recipe.with_overrides(overrides)
 
     def _run(self, folder: Path, corpus: Corpus, recipe: Recipe, world: World) -> None:
-        python = ["python"]
+        launcher = ["python"]
         if world.size > 1:
-            python = ["torchrun", "--nproc-per-node", os.environ["LOCAL_WORLD_SIZE"]]
-        command = shlex.join([*python, "-m", "tfmr", *sys.argv[1:]])
+            launcher = ["torchrun", "--nproc-per-node", os.environ["LOCAL_WORLD_SIZE"]]
+        command = shlex.join([*launcher, "-m", "tfmr", *sys.argv[1:]])
         run = Run(folder, corpus, recipe, resume=self.resume, world=world, command=command)
         if world.is_main:
-            size = f"{run.parameters:,} parameters, {run.tokenizer.vocab_size} tokens, {folder}"
-            print("\n".join([size, *run.notes]), file=sys.stderr)
+            print(
+                f"{run.parameters:,} parameters, {run.tokenizer.vocab_size:,} tokens in the "
+                f"vocabulary, run directory {folder}",
+                *run.warnings,
+                sep="\n",
+                file=sys.stderr,
+            )
         rows = run.train()
         if not world.is_main:
             return
         for row in rows:
             print(json.dumps(row))
-        self._draw(run)
-        print(f"now try: python -m tfmr translate --model {folder} 'a sentence'", file=sys.stderr)
+        self._draw_curve(run)
+        print(f"next: python -m tfmr translate --model {folder} 'a sentence'", file=sys.stderr)
 
-    def _draw(self, run: Run) -> None:
-        """Add the picture of the curve to the run's folder."""
-        from tfmr.figures import training  # half a second that other commands need not wait
+    def _draw_curve(self, run: Run) -> None:
+        """Add a picture of the training curve to the run directory."""
+        from tfmr.figures import training  # matplotlib takes half a second to import
 
-        figure = training.training_curve(run.curve)
+        figure = training.training_curve(run.curve, run="the run")
         path = run.folder / "curve.png"
-        write_whole(path, lambda beside: figure.savefig(beside, format="png", dpi=150))
-        run.report()
+        write_atomic(path, lambda temporary: figure.savefig(temporary, format="png", dpi=150))
+        run.write_readme()

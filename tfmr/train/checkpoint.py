@@ -1,11 +1,13 @@
-"""Checkpoints: one safetensors file that knows which model, vocabulary and run it belongs to.
+"""Checkpoints: one safetensors file with a model, its tokenizer, and the state of its training run.
 
-A file is written beside its place and then moved into it, so it is whole or it is not there.
-Reading one runs no code: it holds tensors and a JSON header, nothing else.
+A file holds tensors and a JSON header, so loading it runs no code. It is written atomically: at any
+moment the path holds either the previous complete file or the new one.
 """
 
 import dataclasses
 import json
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,173 +21,298 @@ import tfmr
 from tfmr import registry
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
-from tfmr.train.files import write_whole
 from tfmr.translator import Translator, TranslatorConfig
 
-FORMAT = "tfmr-checkpoint-1"
+FORMAT = "tfmr-checkpoint-2"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a file holds: a model, its vocabulary, and what a run needs to go on."""
+    """The contents of a checkpoint file."""
 
     config: TranslatorConfig
-    """The model's choices."""
+    """The model's configuration."""
     tokenizer: Tokenizer
-    """The vocabulary that its ids mean something in."""
+    """The tokenizer that the model was trained with."""
     weights: dict[str, Tensor]
-    """The model's parameters by name, a tied matrix once."""
+    """The model's parameters by name; tied parameters once. In a run that averages its weights,
+    these are the averaged ones."""
     state: dict[str, Tensor] = field(default_factory=dict)
-    """Tensors of the run: weights, optimiser moments, averaged weights. Empty if not
-    to be trained further."""
-    facts: dict[str, Any] = field(default_factory=dict)
-    """What else is known, as JSON: step, corpus, direction, settings, scores."""
+    """Tensors of :meth:`tfmr.train.trainer.Trainer.state_dict`: weights, EMA and Adam moments.
+    Empty if the checkpoint is for inference only, or was loaded without its state."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """JSON values that describe the run: step, corpus, direction, recipe, scores."""
     version: str = tfmr.__version__
-    """Of the package that wrote it."""
+    """The version of tfmr that wrote the file."""
 
     def model(self) -> Translator:
-        """The model, in evaluation mode.
+        """The model with these weights, in evaluation mode.
 
         Raises:
-            TfmrError: if the weights are not those of the configuration.
+            TfmrError: if the weights do not match the configuration.
         """
-        model = registry.build(self.config)
+        model = registry.build_model(self.config)
         load_weights(model, self.weights)
         return model.eval()
 
 
 def named_weights(model: Translator) -> dict[str, Tensor]:
-    """The parameters by name, a tied matrix once, detached."""
+    """The detached parameters of ``model`` by name; tied parameters once."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 @torch.no_grad()
 def load_weights(model: Translator, weights: dict[str, Tensor]) -> None:
-    """Copy ``weights`` into ``model``, all of them or none.
+    """Copy ``weights`` into ``model``. If an error is raised, the model is unchanged.
 
     Raises:
         TfmrError: if a name is missing or unknown, or a shape differs.
     """
-    own = dict(model.named_parameters())
-    wrong = sorted(set(own) ^ set(weights))
+    parameters = dict(model.named_parameters())
+    different = sorted(set(parameters) ^ set(weights))
     require(
-        not wrong,
-        f"the weights are not those of this model: {len(wrong)} names differ, the first is "
-        f"{wrong[:1]}; was the checkpoint written for another configuration?",
+        not different,
+        f"the weights do not match the model: {len(different)} names differ, such as "
+        f"{different[:1]}; was the checkpoint written for another configuration?",
     )
-    for name, parameter in own.items():
+    for name, parameter in parameters.items():
         given = weights[name]
         require(
             given.shape == parameter.shape,
-            f"the weight {name} must have shape {tuple(parameter.shape)}: got "
+            f"expected the weight {name} with shape {tuple(parameter.shape)}, got "
             f"{tuple(given.shape)}; was the checkpoint written for another configuration?",
         )
-    for name, parameter in own.items():
+    for name, parameter in parameters.items():
         parameter.copy_(weights[name])
 
 
-def slim(saved: Checkpoint) -> Checkpoint:
-    """What is needed to translate and no more, in half precision (fp16): two bytes a weight.
+def save(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
+    """Write ``checkpoint`` to ``path`` atomically.
 
     Raises:
-        TfmrError: if a weight is too large for half precision.
-    """
-    weights = {name: weight.half() for name, weight in saved.weights.items()}
-    large = sorted(name for name, weight in weights.items() if not weight.isfinite().all())
-    require(
-        not large,
-        f"half precision ends at 65504 and {len(large)} weights go beyond, the first in "
-        f"{large[:1]}: did the training diverge?",
-    )
-    facts = {name: fact for name, fact in saved.facts.items() if name != "trainer"}
-    return dataclasses.replace(saved, weights=weights, state={}, facts=facts)
-
-
-def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Write ``checkpoint`` to ``path``, whole or not at all.
-
-    Raises:
-        OSError: if the folder cannot be written.
+        OSError: if the file cannot be written; a previous file is unchanged.
     """
     header = {
         "format": FORMAT,
         "tfmr": checkpoint.version,
-        "config": json.dumps(registry.to_dict(checkpoint.config)),
+        "config": json.dumps(registry.config_to_dict(checkpoint.config)),
         "tokenizer": checkpoint.tokenizer.to_json(),
-        "facts": json.dumps(checkpoint.facts),
+        "metadata": json.dumps(checkpoint.metadata),
     }
     tensors = {f"model.{name}": tensor for name, tensor in checkpoint.weights.items()}
     tensors |= {f"state.{name}": tensor for name, tensor in checkpoint.state.items()}
-    there = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    on_cpu = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
     try:
-        write_whole(path, lambda beside: save_file(there, beside, header))
-    except SafetensorError as error:  # what the library makes of a full disk
+        write_atomic(path, lambda temporary: save_file(on_cpu, temporary, header))
+    except SafetensorError as error:  # raised by safetensors when the disk is full
         raise OSError(str(error)) from error
 
 
-def load(path: Path) -> Checkpoint:
-    """Read what :func:`save` wrote.
+def load(path: str | os.PathLike[str], *, with_state: bool = False) -> Checkpoint:
+    """Read a checkpoint that :func:`save` wrote.
+
+    Args:
+        path: the file.
+        with_state: read the state of the training run, too. It is about three times as large as
+            the model and needed only to resume training.
 
     Raises:
-        TfmrError: if there is no such file, it is damaged, or it is something else.
+        TfmrError: if there is no such file, it is damaged, or it has another format.
     """
+    path = Path(path)
     require(
         path.is_file(),
-        f"no checkpoint at {path}: train one with `python -m tfmr train`, or name another",
+        f"no checkpoint at {path}: train a model with `python -m tfmr train`, or give another path",
     )
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            _check_format(path, header)
+            names = list(file.keys())
+            weights = _read(file, names, "model.")
+            state = _read(file, names, "state.") if with_state else {}
     except (SafetensorError, OSError) as error:
         raise TfmrError(
-            f"{path} is not a whole safetensors file ({error}): copy it again, or train anew"
+            f"{path} is not a complete safetensors file ({error}): copy it again, or train the "
+            "model again"
         ) from error
-    require(
-        header.get("format") == FORMAT,
-        f"{path} is not a checkpoint of this package: expected format {FORMAT}, got "
-        f"{header.get('format')}",
-    )
-    version = header.get("tfmr", "an unknown version")
     try:
-        config, facts = json.loads(header["config"]), json.loads(header["facts"])
-        vocabulary = header["tokenizer"]
+        config, metadata = json.loads(header["config"]), json.loads(header["metadata"])
+        tokenizer, version = header["tokenizer"], header["tfmr"]
+        if not isinstance(metadata, dict):
+            raise ValueError("metadata is not a JSON object")
     except (KeyError, ValueError) as error:
-        raise TfmrError(f"the header of {path} is damaged ({error}): train anew") from error
-    require(
-        isinstance(config, dict) and isinstance(facts, dict),
-        f"the header of {path} is damaged (expected two JSON objects): train anew",
-    )
+        raise TfmrError(
+            f"the header of {path} is damaged ({error!r}): copy the file again, or train the model "
+            "again"
+        ) from error
     return Checkpoint(
-        config=registry.from_dict(config, f"{path}, written by tfmr {version},"),
-        tokenizer=Tokenizer.from_json(vocabulary, where=str(path)),
-        weights=_below("model.", tensors),
-        state=_below("state.", tensors),
-        facts=facts,
+        config=registry.config_from_dict(config, f"{path}, written by tfmr {version}"),
+        tokenizer=Tokenizer.from_json(tokenizer, where=str(path)),
+        weights=weights,
+        state=state,
+        metadata=metadata,
         version=version,
     )
 
 
-def find(path: Path) -> Path:
-    """The checkpoint that translates for a run's folder; a file is its own.
+def _check_format(path: Path, header: dict[str, str]) -> None:
+    found = header.get("format")
+    if found == FORMAT:
+        return
+    if found is not None and found.startswith("tfmr-checkpoint-"):
+        raise TfmrError(
+            f"{path} has the format {found}, written by tfmr {header.get('tfmr')}; this version, "
+            f"{tfmr.__version__}, reads {FORMAT}: use the version that wrote it, or train the "
+            "model again"
+        )
+    raise TfmrError(f"{path} is not a tfmr checkpoint: expected the format {FORMAT}, got {found}")
 
-    Of a run that looked at its validation part it is the model that did best there.
+
+def _read(file: Any, names: list[str], prefix: str) -> dict[str, Tensor]:
+    """The tensors of ``file`` whose names start with ``prefix``, named without it."""
+    return {
+        name.removeprefix(prefix): file.get_tensor(name)
+        for name in names
+        if name.startswith(prefix)
+    }
+
+
+def find(path: str | os.PathLike[str]) -> Path:
+    """The checkpoint to use for inference: ``path`` itself, or the one in a run directory.
+
+    That is ``best.safetensors``, the model with the best validation result, if the run was
+    validated during training, otherwise ``model.safetensors``.
     """
+    path = Path(path)
     if not path.is_dir():
         return path
     best = path / "best.safetensors"
     return best if best.exists() else path / "model.safetensors"
 
 
-def load_translator(path: Path) -> tuple[Translator, Tokenizer]:
-    """The model and the vocabulary of a run's folder, or of a checkpoint.
+def load_translator(path: str | os.PathLike[str]) -> tuple[Translator, Tokenizer]:
+    """The model and the tokenizer of a run directory or a checkpoint file.
 
     Raises:
-        TfmrError: if there is no whole checkpoint.
+        TfmrError: if there is no such file, or it is not a valid checkpoint.
     """
     saved = load(find(path))
     return saved.model(), saved.tokenizer
 
 
-def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+def strip_for_inference(saved: Checkpoint) -> Checkpoint:
+    """A copy for inference only: weights in half precision (fp16), no training state.
+
+    Raises:
+        TfmrError: if a weight is not finite in half precision.
+    """
+    weights = {name: weight.half() for name, weight in saved.weights.items()}
+    overflowed = sorted(name for name, weight in weights.items() if not weight.isfinite().all())
+    require(
+        not overflowed,
+        f"{len(overflowed)} weights exceed 65504, the largest half-precision number, such as "
+        f"{overflowed[:1]}: did the training diverge?",
+    )
+    metadata = {name: value for name, value in saved.metadata.items() if name != "trainer"}
+    return dataclasses.replace(saved, weights=weights, state={}, metadata=metadata)
+
+
+def average_checkpoints(paths: Sequence[str | os.PathLike[str]]) -> Checkpoint:
+    """The mean of the weights of several checkpoints of one run, for inference.
+
+    Vaswani et al. (2017), section 6.1. The metadata and the version are those of the last path.
+
+    Raises:
+        TfmrError: if there is no path, a file cannot be read, or the checkpoints differ in
+            configuration or vocabulary.
+    """
+    require(bool(paths), "expected at least one checkpoint to average, got none")
+    last = load(paths[0])
+    sums = {name: weight.double() for name, weight in last.weights.items()}
+    for path in paths[1:]:
+        current = load(path)
+        same_vocabulary = current.tokenizer.to_json() == last.tokenizer.to_json()
+        require(
+            current.config == last.config and same_vocabulary,
+            f"{path} has another configuration or vocabulary than {paths[0]}: average checkpoints "
+            "of one run",
+        )
+        last = current
+        for name, weight in current.weights.items():
+            sums[name] += weight
+    means = {name: (total / len(paths)).float() for name, total in sums.items()}
+    return dataclasses.replace(last, weights=means)
+
+
+class CheckpointAverager:
+    """Keeps the last checkpoints of a run and averages their weights.
+
+    Args:
+        folder: where the checkpoints are, named by their step.
+        size: the maximum number of checkpoints; older ones are deleted.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], size: int) -> None:
+        self.folder = Path(folder)
+        self.size = size
+        self._average: tuple[list[Path], dict[str, Tensor]] = ([], {})
+
+    def paths(self, step: int) -> list[Path]:
+        """The last ``size`` checkpoints up to ``step``, in order.
+
+        After a resume, the folder may hold checkpoints of later steps. They are not included.
+        """
+        paths = sorted(self.folder.glob("[0-9]*.safetensors"))
+        paths = [path for path in paths if int(path.stem) <= step]
+        return paths[max(0, len(paths) - self.size) :]
+
+    def add(self, step: int, saved: Checkpoint) -> None:
+        """Save a checkpoint and delete those that are no longer among the last ``size``."""
+        save(self.folder / f"{step:08d}.safetensors", saved)
+        self._average = ([], {})
+        for path in set(self.folder.glob("[0-9]*.safetensors")) - set(self.paths(step)):
+            path.unlink()
+
+    def average(self, step: int) -> dict[str, Tensor]:
+        """The mean weights of :meth:`paths`; empty if there are none. The result is cached."""
+        paths = self.paths(step)
+        if paths and self._average[0] != paths:
+            self._average = (paths, average_checkpoints(paths).weights)
+        return self._average[1] if paths else {}
+
+
+def write_atomic(path: str | os.PathLike[str], write: Callable[[Path], object]) -> None:
+    """Let ``write`` create a temporary file next to ``path``, then move it to ``path``.
+
+    Readers find either the previous file or the complete new one, even if the process is killed
+    (renaming is atomic) or the power fails (the content is flushed to disk before the renaming).
+    The permissions of the file follow the user's umask.
+
+    Raises:
+        OSError: if the folder cannot be written to; a previous file is unchanged.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.touch()
+        mode = temporary.stat().st_mode
+        write(temporary)
+        temporary.chmod(mode)  # safetensors creates files that only their owner can read
+        _flush_to_disk(temporary)
+        os.replace(temporary, path)
+        _flush_to_disk(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _flush_to_disk(path: Path) -> None:
+    """Wait until a file, or the entries of a directory, are on disk."""
+    if path.is_dir() and os.name != "posix":
+        return  # other systems cannot open a directory, and do not need to
+    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

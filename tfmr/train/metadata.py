@@ -1,6 +1,7 @@
-"""Where and with what a run was made: what a reader of its scores must know to repeat it."""
+"""Metadata for reproducing a run: software, hardware, commit, and a fingerprint of the corpus."""
 
 import hashlib
+import os
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -15,8 +16,8 @@ import tfmr
 from tfmr.data.corpus import Corpus
 
 
-def surroundings(device: torch.device) -> dict[str, Any]:
-    """Versions, hardware and commit, as JSON."""
+def environment_info(device: torch.device) -> dict[str, Any]:
+    """Versions, hardware and git commit, as JSON values."""
     return {
         "versions": {
             "tfmr": tfmr.__version__,
@@ -33,27 +34,30 @@ def surroundings(device: torch.device) -> dict[str, Any]:
     }
 
 
-def processor(info: Path = Path("/proc/cpuinfo")) -> str:
-    """The processor's name as the system gives it.
+def processor(cpuinfo: str | os.PathLike[str] = "/proc/cpuinfo") -> str:
+    """The name of the processor as the operating system reports it.
 
-    Rented machines often tell the brand alone, so the numbers of family and model follow if there
-    are any: they say which instructions it has, and how wide they are.
+    Virtual machines often report only the brand. The family and model numbers, appended if they
+    are known, identify the instruction set and the width of its vectors.
     """
-    if not info.exists():
+    cpuinfo = Path(cpuinfo)
+    if not cpuinfo.exists():
         return platform.processor() or platform.machine()
-    pairs = (line.partition(":") for line in info.read_text("utf-8").splitlines())
-    said = {name.strip(): value.strip() for name, _, value in pairs}
-    name = said.get("model name") or platform.machine()
-    numbers = [said.get("cpu family"), said.get("model")]
-    return f"{name} (family {numbers[0]}, model {numbers[1]})" if all(numbers) else name
+    lines = (line.partition(":") for line in cpuinfo.read_text("utf-8").splitlines())
+    values = {key.strip(): value.strip() for key, _, value in lines}
+    name = values.get("model name") or platform.machine()
+    family, model = values.get("cpu family"), values.get("model")
+    return f"{name} (family {family}, model {model})" if family and model else name
 
 
 @cache
-def commit(file: Path = Path(tfmr.__file__)) -> str | None:
-    """The git commit that ``file`` is part of, ``None`` if no repository knows it.
+def commit(file: str | os.PathLike[str] = tfmr.__file__) -> str | None:
+    """The git commit of the working tree that contains ``file``.
 
-    "+" is put behind it when the repository holds changes that are not committed.
+    Followed by "+" if the working tree has uncommitted changes; ``None`` if ``file`` is not under
+    version control.
     """
+    file = Path(file)
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(file.parent), *arguments]
@@ -61,55 +65,52 @@ def commit(file: Path = Path(tfmr.__file__)) -> str | None:
 
     try:
         git("ls-files", "--error-unmatch", file.name)
-        changed = git("status", "--porcelain", "--untracked-files=no")
-        return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
+        changes = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if changes else "")
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
-def fingerprint(corpus: Corpus) -> str:
-    """Twelve digits of the SHA-256 of all sentences, to tell two corpora of one name apart."""
+def corpus_fingerprint(corpus: Corpus) -> str:
+    """The first twelve hexadecimal digits of the SHA-256 of all sentence pairs of a corpus."""
     digest = hashlib.sha256()
-    for part in (corpus.train, corpus.valid, corpus.test):
-        for source, target in part:
+    for pairs in (corpus.train, corpus.valid, corpus.test):
+        for source, target in pairs:
             digest.update(f"{source}\t{target}\n".encode())
         digest.update(b"\n")
     return digest.hexdigest()[:12]
 
 
-def identity(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a run's facts, those that must be the same for it to go on as if it had not been stopped.
+def resume_key(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a run's metadata that must be unchanged for the run to be resumed.
 
-    How long it is trained, when it is saved, how it is scored in the end and how much patience it
-    has may change; what it learns from, and how, may not. But the batches of a step may be dealt
-    out anew, to more processes or to fewer.
+    It contains all that the weights depend on: the corpus, the model and the training settings.
+    The budget, the patience, the beam size and the times of saving may change. The number of
+    processes may change if ``processes × grad_accum_steps`` does not.
     """
-    recipe = facts["recipe"]
-    same = {name: facts[name] for name in ("corpus", "direction", "sentences")}
+    recipe = metadata["recipe"]
+    key = {name: metadata[name] for name in ("corpus", "direction", "corpus_fingerprint")}
     for table in ("vocabulary", "model", "batches", "train"):
-        same |= {f"{table}.{name}": value for name, value in recipe.get(table, {}).items()}
-    turns = same.pop("train.grad_accum_steps", 1)
-    same["batches a step"] = turns * facts.get("processes", 1)
+        key |= {f"{table}.{name}": value for name, value in recipe[table].items()}
+    key["batches per step"] = key.pop("train.grad_accum_steps") * metadata["processes"]
     for name in ("compile", "fsdp"):
-        same.pop(f"train.{name}", None)
-    for table, names in (
-        ("checkpoints", ("average", "average_every")),
-        ("evaluation", ("eval_every", "metric")),
-    ):
-        same |= {f"{table}.{name}": recipe.get(table, {}).get(name) for name in names}
-    return same
+        del key[f"train.{name}"]
+    for name in ("average", "average_every"):
+        key[f"checkpoints.{name}"] = recipe["checkpoints"][name]
+    for name in ("eval_every", "metric"):
+        key[f"evaluation.{name}"] = recipe["evaluation"][name]
+    return key
 
 
-def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What in the :func:`surroundings` of two moments lets the same run take another way.
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The differences in versions and hardware between two :func:`environment_info`.
 
     >>> differences({"hardware": {"threads": 1}}, {"hardware": {"threads": 2}})
     ['threads 1, now 2']
     """
-    found = []
-    for group in ("versions", "hardware"):
-        for name, value in now.get(group, {}).items():
-            before = then.get(group, {}).get(name)
-            if before != value:
-                found.append(f"{name} {before}, now {value}")
-    return found
+    return [
+        f"{name} {before.get(group, {}).get(name)}, now {value}"
+        for group in ("versions", "hardware")
+        for name, value in now.get(group, {}).items()
+        if before.get(group, {}).get(name) != value
+    ]

@@ -1,103 +1,171 @@
-"""The page that a run leaves for people: what was trained, how well, and how to use it."""
+"""The README of a run directory, and TensorBoard logs."""
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from tfmr.train.folder import FILES
+from tfmr.train.evaluation import ValidationResult
+from tfmr.train.run_dir import FILES
+from tfmr.train.trainer import StepRecord
 
-SHOWN = 5
-"""Translations on the page."""
+SHOWN_SAMPLES = 5
+"""Number of translations in the README."""
 
 
-def report_text(
-    folder: Path,
-    facts: Mapping[str, Any],
+def readme_text(
+    folder: str | os.PathLike[str],
+    metadata: Mapping[str, Any],
     scores: Sequence[Mapping[str, Any]],
     samples: str,
-    done: str,
+    progress: str,
 ) -> str:
-    """The page in Markdown.
+    """The README of a run directory, in Markdown.
 
     Args:
-        folder: the run's.
-        facts: as in scores.json.
-        scores: a row for each time the run was scored.
-        samples: the text of samples.tsv, or nothing.
-        done: how far the training has come, in words.
+        folder: the run directory.
+        metadata: see :meth:`tfmr.train.run.Run.metadata`.
+        scores: one row per evaluation.
+        samples: the text of samples.tsv, empty before the first evaluation.
+        progress: the training so far, such as "400 steps in 1.0 minutes".
     """
-    recipe = facts["recipe"]
-    shown = [
-        f"# {facts['corpus']} {facts['direction']}",
-        f"A {recipe['model']['kind']} of {facts['parameters']:,} weights over "
-        f"{facts['tokens']:,} tokens, trained on {facts['pairs'][0]:,} sentence pairs: {done}. "
-        f"Seed {facts['seed']}; every setting is in [recipe.toml](recipe.toml).",
-        _block(facts["command"]) if facts["command"] else "",
+    folder = Path(folder)
+    recipe = metadata["recipe"]
+    sections = [
+        f"# {metadata['corpus']} {metadata['direction']}",
+        f"A {recipe['model']['kind']} with {metadata['parameters']:,} parameters and a vocabulary "
+        f"of {metadata['vocab_size']:,} tokens, trained on "
+        f"{metadata['sentence_pairs']['train']:,} sentence pairs{_dropped(metadata)}: {progress}. "
+        f"Random seed {recipe['train']['seed']}; all settings are in [recipe.toml](recipe.toml).",
+        _code_block(metadata["command"]) if metadata["command"] else "",
         "## Scores",
-        _scores(scores),
-        _samples(samples),
-        "## Use it",
-        _block(f'python -m tfmr translate --model {shlex.quote(str(folder))} "a sentence"'),
-        "Go on with it, or after it was stopped at any moment (the same corpus, more time):",
-        _block(f"{_again(facts)} --out {shlex.quote(str(folder))} --resume"),
-        "## What is here",
-        "\n".join(f"- `{n}`: {what}" for n, what in FILES.items() if (folder / n).exists()),
-        "![The curve of the training](curve.png)" if (folder / "curve.png").exists() else "",
-        "## Where it was made",
-        _where(facts),
+        _score_table(scores),
+        _sample_section(samples),
+        "## Use",
+        _code_block(f'python -m tfmr translate --model {shlex.quote(str(folder))} "a sentence"'),
+        "Resume training, after an interruption or with a larger budget:",
+        _code_block(f"{_train_command(metadata)} --out {shlex.quote(str(folder))} --resume"),
+        "## Files",
+        "\n".join(
+            f"- `{name}`: {content}" for name, content in FILES.items() if (folder / name).exists()
+        ),
+        "![The training curve](curve.png)" if (folder / "curve.png").exists() else "",
+        "## Environment",
+        _environment(metadata),
     ]
-    return "\n\n".join(part for part in shown if part) + "\n"
+    return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _again(facts: Mapping[str, Any]) -> str:
-    """The command that trains on the same corpus, in as many processes."""
-    one = facts["processes"] == 1
-    program = "python -m" if one else f"torchrun --nproc-per-node {facts['processes']} -m"
-    own = facts["corpus"] == "your files"
-    data = "--files SOURCE TARGET" if own else f"--corpus {facts['corpus']}"
-    return f"{program} tfmr train {data} --direction {facts['direction']}"
+def _dropped(metadata: Mapping[str, Any]) -> str:
+    """A remark on the training pairs that were too long; empty if there were none."""
+    if not metadata["dropped_pairs"]:
+        return ""
+    max_length = metadata["recipe"]["model"]["max_length"]
+    return (
+        f", of which {metadata['dropped_pairs']:,} were not used because a sentence has more than "
+        f"{max_length} tokens (`model.max_length`)"
+    )
 
 
-def _block(command: str) -> str:
+def _train_command(metadata: Mapping[str, Any]) -> str:
+    """The command that trains on the same corpus with the same number of processes."""
+    processes = metadata["processes"]
+    launcher = "python" if processes == 1 else f"torchrun --nproc-per-node {processes}"
+    own_files = metadata["corpus"] == "your files"
+    corpus = "--files SOURCE TARGET" if own_files else f"--corpus {metadata['corpus']}"
+    return f"{launcher} -m tfmr train {corpus} --direction {metadata['direction']}"
+
+
+def _code_block(command: str) -> str:
     return f"```bash\n{command}\n```"
 
 
-def _scores(scores: Sequence[Mapping[str, Any]]) -> str:
-    """A table of the scores; what a beam found stands beside what the greedy search did."""
+def _score_table(scores: Sequence[Mapping[str, Any]]) -> str:
+    """One row per evaluation, greedy decoding and beam search side by side."""
     if not scores:
-        return "None yet."
+        return "Not evaluated yet."
     names = [name for name in scores[-1] if name not in ("signature", "epoch", "tokens")]
-    head = [name.replace("_", " ").replace("bleu", "BLEU") for name in names]
-    rows = [[_number(row.get(name)) for name in names] for row in scores]
-    table = [head, ["---:"] * len(head), *rows]
-    text = "\n".join("| " + " | ".join(row) + " |" for row in table)
+    header = [name.replace("_", " ").replace("bleu", "BLEU") for name in names]
+    rows = [["" if row.get(n) is None else f"{row[n]:g}" for n in names] for row in scores]
+    table = "\n".join(
+        "| " + " | ".join(row) + " |" for row in [header, ["---:"] * len(header), *rows]
+    )
     return (
-        f"{text}\n\nBLEU is sacreBLEU's, `{scores[-1]['signature']}`; greedy, unless a beam is "
-        "named. Exact is the share of sentences that are the reference to the letter."
+        f"{table}\n\nBLEU is computed by sacreBLEU (`{scores[-1]['signature']}`) on greedy "
+        "translations, unless a beam size is given. “Exact” is the fraction of greedy translations "
+        "that are identical to the reference."
     )
 
 
-def _number(value: Any) -> str:
-    return "" if value is None else f"{value:g}"
-
-
-def _samples(samples: str) -> str:
-    """Some rows of samples.tsv, at even distances."""
+def _sample_section(samples: str) -> str:
+    """Some rows of samples.tsv, at equal intervals."""
     rows = [line.split("\t") for line in samples.splitlines()[1:]]
     if not rows:
         return ""
-    parts = ["## Translations of the test part"]
-    for source, wanted, said, _ in rows[:: max(1, len(rows) // SHOWN)][:SHOWN]:
-        parts.append(f"> {source}\n>\n> wanted: {wanted}\n>\n> said: {said}")
+    parts = ["## Translations of test sentences"]
+    for source, reference, hypothesis, _ in rows[:: max(1, len(rows) // SHOWN_SAMPLES)][
+        :SHOWN_SAMPLES
+    ]:
+        parts.append(f"> {source}\n>\n> reference: {reference}\n>\n> hypothesis: {hypothesis}")
     return "\n\n".join(parts)
 
 
-def _where(facts: Mapping[str, Any]) -> str:
-    machine = facts["hardware"]
-    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
-    commit = f", commit {facts['commit']}" if facts["commit"] else ""
+def _environment(metadata: Mapping[str, Any]) -> str:
+    hardware = metadata["hardware"]
+    versions = ", ".join(f"{name} {version}" for name, version in metadata["versions"].items())
+    commit = f", commit {metadata['commit']}" if metadata["commit"] else ""
     return (
-        f"{machine['processor']}, {machine['threads']} threads, {machine['device']}; {versions}"
-        f"{commit}. Corpus {facts['sentences']}, vocabulary {facts['vocabulary']}."
+        f"{hardware['processor']}, {hardware['threads']} threads, {hardware['device']}; {versions}"
+        f"{commit}. Fingerprints: corpus {metadata['corpus_fingerprint']}, vocabulary "
+        f"{metadata['vocabulary_fingerprint']}."
     )
+
+
+class TensorBoardLogger:
+    """Logs training steps and validation results for TensorBoard, if it is installed.
+
+    Args:
+        folder: where the event files are written.
+        step: the step from which the run starts or resumes. TensorBoard discards events that an
+            earlier process logged for later steps.
+        enabled: whether to log at all.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], step: int = 0, *, enabled: bool = True
+    ) -> None:
+        self.writer: Any = None
+        if not enabled:
+            return
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            return
+        self.writer = SummaryWriter(str(folder), purge_step=step + 1)
+
+    def log_step(self, record: StepRecord) -> None:
+        """Log a training step."""
+        if self.writer is not None:
+            for name in ("loss", "grad_norm", "weight_norm", "learning_rate"):
+                self.writer.add_scalar(f"train/{name}", getattr(record, name), record.step)
+
+    def log_validation(self, result: ValidationResult) -> None:
+        """Log a validation result."""
+        if self.writer is not None:
+            self.writer.add_scalar("valid/loss", result.loss, result.step)
+            if result.bleu is not None:
+                self.writer.add_scalar("valid/bleu", result.bleu, result.step)
+
+    def __enter__(self) -> "TensorBoardLogger":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.writer is not None:
+            self.writer.close()

@@ -1,7 +1,18 @@
-"""A run: from a corpus to a folder with the model, its curve, its scores and all they came from."""
+"""A training run: from a corpus and a recipe to a run directory with a trained, evaluated model.
+
+A run does the following, in this order:
+
+1. trains the tokenizer, and tokenises the training set into batches;
+2. takes optimiser steps (:class:`~tfmr.train.trainer.Trainer`) up to each limit of its budget;
+3. on the way, validates the model, keeps the best one, and saves itself at regular intervals;
+4. at each limit, evaluates the model on the validation and test sets.
+
+A run that was interrupted, even by SIGKILL, resumes from its last checkpoint.
+"""
 
 import dataclasses
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,52 +24,58 @@ import torch
 from tqdm import tqdm
 
 from tfmr import registry
+from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus
+from tfmr.data.tokenfile import TokenFile, write_token_file
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
 from tfmr.train import checkpoint
-from tfmr.train.average import Kept
-from tfmr.train.board import Board
-from tfmr.train.checkpoint import Checkpoint, load_translator, load_weights, named_weights
+from tfmr.train.checkpoint import (
+    Checkpoint,
+    CheckpointAverager,
+    load_translator,
+    load_weights,
+    named_weights,
+)
+from tfmr.train.config import Budget, Recipe
 from tfmr.train.distributed import World
 from tfmr.train.evaluation import Evaluator, ValidationResult, best_validation
-from tfmr.train.feed import training_batches
-from tfmr.train.files import write_text
-from tfmr.train.folder import check_folder
-from tfmr.train.metadata import differences, fingerprint, identity, surroundings
-from tfmr.train.recipes import Budget, Recipe
-from tfmr.train.records import curve_text, looks_text, read_curve
-from tfmr.train.report import report_text
+from tfmr.train.metadata import corpus_fingerprint, differences, environment_info, resume_key
+from tfmr.train.report import TensorBoardLogger, readme_text
+from tfmr.train.run_dir import (
+    check_run_dir,
+    curve_csv,
+    read_curve,
+    validation_csv,
+    write_text,
+)
 from tfmr.train.trainer import StepRecord, Trainer
 from tfmr.translator import Translator
 
-__all__ = ["Run", "load_translator", "read_curve"]
 
-
-class _Enough(Exception):  # noqa: N818  it is no error
-    """The validation part has stopped improving."""
+class _OutOfPatience(Exception):  # noqa: N818  it ends the training and is no error
+    """The validation result has not improved for ``patience`` validations."""
 
 
 class Run:
-    """Trains one model and keeps its folder; :data:`tfmr.train.folder.FILES` says what is in it.
+    """Trains and evaluates one model. :data:`tfmr.train.run_dir.FILES` lists the files it writes.
 
     Args:
-        folder: where all of it goes; made if needed.
-        corpus: what to learn from and be scored on.
-        recipe: the vocabulary, the model, and how to train it.
-        resume: go on from the folder's checkpoint. Without it, a folder that holds one is refused.
-        world: the processes that train together; the first of them writes.
-        command: how the run was started, for those who read about it.
+        folder: the run directory; created if needed.
+        corpus: the corpus to train, validate and evaluate on.
+        recipe: the tokenizer, the model and the training settings.
+        resume: continue from the checkpoint in the folder.
+        world: the processes that train together; the main process writes the files.
+        command: the command line of the run, for its metadata.
 
     Raises:
-        TfmrError: if there is a checkpoint and ``resume`` is not given, there is none and it is,
-            the checkpoint belongs to another corpus or recipe, or the folder holds files that are
-            not of a run and would be overwritten.
+        TfmrError: without ``resume``, if the folder holds files that would be overwritten; with
+            ``resume``, if it has no checkpoint, or the checkpoint is of another corpus or recipe.
     """
 
     def __init__(
         self,
-        folder: Path,
+        folder: str | os.PathLike[str],
         corpus: Corpus,
         recipe: Recipe,
         *,
@@ -66,94 +83,123 @@ class Run:
         world: World | None = None,
         command: str | None = None,
     ) -> None:
-        self.folder = folder
+        self.folder = Path(folder)
         self.corpus = corpus
         self.recipe = recipe
         self.world = world or World()
-        self.curve: list[StepRecord] = []
-        self.looks: list[ValidationResult] = []
-        self.scores: list[dict[str, Any]] = []
-        self.samples = ""
         self.command = command
-        self.notes: list[str] = []
-        """What whoever started the run should know."""
-        saved = self._checkpoint(resume)
-        self.tokenizer = saved.tokenizer if saved else self._learn_vocabulary()
+        self.curve: list[StepRecord] = []
+        self.validations: list[ValidationResult] = []
+        self.scores: list[dict[str, Any]] = []
+        """One row per evaluation."""
+        self.samples = ""
+        """The text of samples.tsv."""
+        self.warnings: list[str] = []
+        """What a user should know before the training starts."""
+        saved = self._load_checkpoint(resume)
+        self.tokenizer = saved.tokenizer if saved else self._train_tokenizer()
         self.evaluator = Evaluator(corpus, self.tokenizer, recipe)
-        torch.manual_seed(recipe.train.seed)
-        model = registry.build(recipe.model(self.tokenizer.vocab_size)).to(self.world.device)
-        if saved is None and corpus.is_streamed:
-            self._open()
-        tokens = folder / "tokens"
-        batches = training_batches(
-            corpus, self.tokenizer, recipe, tokens, self.world, again=saved is None
-        )
-        self.trainer = Trainer(model, batches, recipe.train, self.world)
-        self.parameters = model.count_parameters()
-        self.kept = Kept(folder / "kept", recipe.checkpoints.average)
-        self.surroundings = surroundings(self.world.device)
-        self.sentences = fingerprint(corpus)
+        batches = self._training_batches(is_new=saved is None)
+        self.dropped_pairs = batches.dropped
+        """Training pairs that are not used because a sentence is longer than the model allows."""
+        if self.dropped_pairs:
+            self.warnings.append(
+                f"{self.dropped_pairs:,} of {len(corpus.train):,} training pairs are not used: a "
+                f"sentence has more than {recipe.model.max_length} tokens (model.max_length)"
+            )
+        self.trainer = Trainer(self._initial_model(), batches, recipe.train, self.world)
+        self.averager = CheckpointAverager(self.folder / "checkpoints", recipe.checkpoints.average)
+        self.parameters = self.trainer.model.count_parameters()
+        self.environment = environment_info(self.world.device)
+        self.corpus_fingerprint = corpus_fingerprint(corpus)
         if saved:
-            self._go_on(saved)
+            self._resume(saved)
 
-    def _checkpoint(self, resume: bool) -> Checkpoint | None:
-        """The checkpoint to go on from; ``None`` for a run that begins."""
-        path = self.folder / "model.safetensors"
+    def _load_checkpoint(self, resume: bool) -> Checkpoint | None:
+        """The checkpoint to resume from; ``None`` for a new run."""
         if self.world.is_main:
-            check_folder(self.folder, resume=resume)
+            check_run_dir(self.folder, resume=resume)
         self.world.barrier()
-        # A run that was killed before its first checkpoint has only said what it is about.
-        if not resume or (not path.exists() and (self.folder / "recipe.toml").is_file()):
+        path = self.folder / "model.safetensors"
+        # A run that was killed before its first checkpoint has left its recipe only.
+        killed_early = not path.exists() and (self.folder / "recipe.toml").is_file()
+        if not resume or killed_early:
             return None
-        return checkpoint.load(path)
+        return checkpoint.load(path, with_state=True)
 
-    def _learn_vocabulary(self) -> Tokenizer:
-        """The vocabulary of the corpus, learnt once for all processes."""
-        learnt = self.recipe.tokenizer(self.corpus).to_json() if self.world.is_main else ""
-        return Tokenizer.from_json(self.world.broadcast(learnt))
+    def _train_tokenizer(self) -> Tokenizer:
+        """The tokenizer of the corpus, trained by the main process for all."""
+        trained = self.recipe.train_tokenizer(self.corpus).to_json() if self.world.is_main else ""
+        return Tokenizer.from_json(self.world.broadcast(trained))
 
-    def _go_on(self, saved: Checkpoint) -> None:
-        then, now = identity(saved.facts), identity(self.facts())
-        for name in then | now:
+    def _training_batches(self, *, is_new: bool) -> Batches:
+        """The training set as batches; a streamed corpus is tokenised into a file first."""
+        if not self.corpus.is_streamed:
+            return self.recipe.make_batches(list(self.corpus.train), self.tokenizer)
+        path = self.folder / "tokens"
+        if is_new:
+            self._write_recipe()  # so that a run killed while it tokenises can be resumed
+        if self.world.is_main and (is_new or not path.exists()):
+            pairs = self.corpus.train
+            with tqdm(total=len(pairs), unit="pair", desc="tokenise", delay=1, leave=False) as bar:
+                write_token_file(path, pairs, self.tokenizer, bar.update)
+        self.world.barrier()
+        return self.recipe.make_batches_from_ids(TokenFile(path, self.tokenizer.fingerprint))
+
+    def _initial_model(self) -> Translator:
+        """A model with random weights, which depend on the recipe's seed only."""
+        with torch.random.fork_rng([]):
+            torch.default_generator.manual_seed(self.recipe.train.seed)
+            model = registry.build_model(self.recipe.model_config(self.tokenizer.vocab_size))
+        return model.to(self.world.device)
+
+    def _resume(self, saved: Checkpoint) -> None:
+        """Restore the state of the run from its checkpoint."""
+        before, now = resume_key(saved.metadata), resume_key(self.metadata())
+        for name in before | now:
             require(
-                then.get(name) == now.get(name),
-                f"{self.folder} was trained with {name} {then.get(name)}, now asked for "
-                f"{now.get(name)}: resume with the same, or start anew in another folder",
+                before.get(name) == now.get(name),
+                f"{self.folder} was trained with {name} {before.get(name)}, not {now.get(name)}: "
+                "resume with the same setting, or train in another folder",
             )
-        if "trainer" not in saved.facts:
+        if "trainer" not in saved.metadata:
             raise TfmrError(
-                f"the checkpoint in {self.folder} was made to translate with, not to resume from: "
-                "train anew in another folder"
+                f"the checkpoint in {self.folder} is for inference only and cannot be resumed: "
+                "train in another folder"
             )
-        self.trainer.load_state_dict(saved.state, saved.facts["trainer"])
-        self.scores = saved.facts["scores"]
-        self.looks = [ValidationResult(**look) for look in saved.facts["looks"]]
-        self.samples = saved.facts["samples"]
-        self.command = saved.facts["command"]
+        self.trainer.load_state_dict(saved.state, saved.metadata["trainer"])
+        self.scores = saved.metadata["scores"]
+        self.validations = [ValidationResult(**row) for row in saved.metadata["validations"]]
+        self.samples = saved.metadata["samples"]
+        self.command = saved.metadata["command"]
         curve = read_curve(self.folder / "curve.csv")
-        self.curve = [step for step in curve if step.step <= self.trainer.steps_done]
-        if other := differences(saved.facts, self.surroundings):
-            self.notes.append(
-                f"this run was begun with {'; '.join(other)}: it goes on, but its numbers may "
-                "not be those that it would have had without the stop"
+        self.curve = [record for record in curve if record.step <= self.trainer.steps_done]
+        if changes := differences(saved.metadata, self.environment):
+            self.warnings.append(
+                f"the environment has changed since the run started ({'; '.join(changes)}): its "
+                "numbers may differ from those of an uninterrupted run"
             )
 
-    def facts(self) -> dict[str, Any]:
-        """What a reader of the results must know to repeat them."""
+    def metadata(self) -> dict[str, Any]:
+        """JSON values that describe the run, sufficient to repeat it."""
         corpus = self.corpus
         return {
             "corpus": corpus.name,
             "direction": f"{corpus.source}-{corpus.target}",
-            "sentences": self.sentences,
-            "pairs": [len(corpus.train), len(corpus.valid), len(corpus.test)],
-            "recipe": json.loads(json.dumps(self.recipe.tables())),
-            "seed": self.recipe.train.seed,
+            "corpus_fingerprint": self.corpus_fingerprint,
+            "sentence_pairs": {
+                "train": len(corpus.train),
+                "valid": len(corpus.valid),
+                "test": len(corpus.test),
+            },
+            "dropped_pairs": self.dropped_pairs,
+            "recipe": self.recipe.to_dict(),
             "parameters": self.parameters,
-            "vocabulary": self.tokenizer.fingerprint,
-            "tokens": self.tokenizer.vocab_size,
+            "vocab_size": self.tokenizer.vocab_size,
+            "vocabulary_fingerprint": self.tokenizer.fingerprint,
             "command": self.command,
             "processes": self.world.size,
-            **self.surroundings,
+            **self.environment,
         }
 
     def train(
@@ -163,192 +209,189 @@ class Run:
         steps: Sequence[int] | None = None,
         quiet: bool = False,
     ) -> list[dict[str, Any]]:
-        """Train, and score at each of ``minutes`` or ``steps``, or of those that the recipe names.
+        """Train, and evaluate at each limit of the budget.
 
-        The clock stands still while the run is scored, looked at or saved.
+        Validation, evaluation and saving do not count as training time.
+
+        Args:
+            minutes: training times that replace the recipe's budget.
+            steps: numbers of steps that replace the recipe's budget.
+            quiet: show no progress bar.
 
         Returns:
-            The scores so far, one dictionary per time.
+            One row of scores per evaluation, those of earlier processes included.
 
         Raises:
-            TfmrError: if the folder cannot be made, or training diverges; the last checkpoint
-                stays.
+            TfmrError: if a file cannot be written, training diverges, or Ctrl-C was pressed. The
+                last checkpoint remains.
         """
         if minutes is not None or steps is not None:
-            budget = Budget(tuple(float(mark) for mark in minutes or ()), tuple(steps or ()))
+            budget = Budget(tuple(map(float, minutes or ())), tuple(steps or ()))
             self.recipe = dataclasses.replace(self.recipe, budget=budget)
         self.evaluator.quiet = quiet or not self.world.is_main
-        self._open()
+        self._write_recipe()
         try:
-            with self._after_each_step() as on_step:
-                self._train(on_step)
+            with self._after_each_step() as after_step:
+                self._train(after_step)
         except KeyboardInterrupt:
-            if self.trainer.steps_done == 0:
-                if self.world.is_main:
-                    (self.folder / "recipe.toml").unlink(missing_ok=True)
-                    shutil.rmtree(self.folder / "tokens", ignore_errors=True)
-                raise TfmrError("stopped before any step, nothing to save: start again") from None
-            if not self.trainer.between_steps:
-                raise TfmrError(f"stopped within a step; {self.world.resume_hint()}") from None
-            self.save()
-            where = f"all of it saved in {self.folder}: go on with --resume"
-            raise TfmrError(f"stopped at step {self.trainer.steps_done}, {where}") from None
+            self._stop()
         return self.scores
 
-    def _open(self) -> None:
-        """Make the folder, and say in it what it is for."""
-        if self.world.is_main:
-            try:
-                write_text(self.folder / "recipe.toml", self.recipe.to_toml())
-            except OSError as error:
-                raise TfmrError(
-                    f"cannot write to {self.folder}: {error}; name another by --out"
-                ) from error
-
-    def _train(self, on_step: Callable[[StepRecord], None]) -> None:
-        """Train up to each mark of the budget, and score there, or where patience ends."""
-        self._catch_up()
+    def _train(self, after_step: Callable[[StepRecord], None]) -> None:
+        """Train up to each limit, or until the patience is exhausted, and evaluate there."""
+        self._complete_last_step()
         budget = self.recipe.budget
-        for mark in sorted(budget.minutes or budget.steps):
-            if self._enough() or not self._due(mark):
+        for limit in sorted(budget.minutes or budget.steps):
+            if self._is_out_of_patience() or not self._is_due(limit):
                 continue
             try:
                 if budget.steps:
-                    self.trainer.run(steps=int(mark), on_step=on_step)
+                    self.trainer.run(steps=int(limit), on_step=after_step)
                 else:
-                    self.trainer.run(seconds=mark * 60, on_step=on_step)
-            except _Enough:
+                    self.trainer.run(seconds=limit * 60, on_step=after_step)
+            except _OutOfPatience:
                 break
-            self.score(mark if budget.minutes else None)
-        if self._enough() and not any(
-            row["step"] == self.trainer.steps_done for row in self.scores
-        ):
-            self.score()
+            self.evaluate(limit if budget.minutes else None)
+        evaluated = any(row["step"] == self.trainer.steps_done for row in self.scores)
+        if self._is_out_of_patience() and not evaluated:
+            self.evaluate()
 
-    def _catch_up(self) -> None:
-        """What should have followed the last step, where a stop came between."""
-        done = self.trainer.steps_done
-        apart, every = self.recipe.checkpoints.average_every, self.recipe.evaluation.eval_every
-        if done and apart and done % apart == 0:
-            self._keep()
-        if done and every and done % every == 0 and all(look.step != done for look in self.looks):
-            self.look()
+    def _complete_last_step(self) -> None:
+        """Do what an interruption prevented after the last step: averaging, validation."""
+        step = self.trainer.steps_done
+        average_every = self.recipe.checkpoints.average_every
+        eval_every = self.recipe.evaluation.eval_every
+        if step and average_every and step % average_every == 0:
+            self._add_to_average()
+        validated = any(result.step == step for result in self.validations)
+        if step and eval_every and step % eval_every == 0 and not validated:
+            self.validate()
 
-    def _due(self, mark: int | float) -> bool:
-        """Whether something is left to do until ``mark``, in the unit of the budget.
+    def _is_due(self, limit: int | float) -> bool:
+        """Whether training up to ``limit``, or the evaluation there, is still to be done.
 
-        A run that was stopped while it was being scored is scored when it goes on; a time that has
-        long passed is not.
+        A run that was interrupted during an evaluation is evaluated when it resumes. An earlier
+        limit that was not in the budget then is skipped.
         """
         if self.recipe.budget.steps:
-            scored = any(row["step"] == mark for row in self.scores)
-            now = self.trainer.steps_done
-            return now < mark or (now == mark and not scored)
-        before = self.curve[-2].seconds if len(self.curve) > 1 else 0.0
-        scored = any(row["minutes"] == mark for row in self.scores)
-        return self.trainer.seconds < mark * 60 or (before < mark * 60 and not scored)
+            evaluated = any(row["step"] == limit for row in self.scores)
+            steps = self.trainer.steps_done
+            return steps < limit or (steps == limit and not evaluated)
+        evaluated = any(row["minutes"] == limit for row in self.scores)
+        previous = self.curve[-2].seconds if len(self.curve) > 1 else 0.0
+        reached_by_last_step = previous < limit * 60
+        return self.trainer.seconds < limit * 60 or (reached_by_last_step and not evaluated)
 
-    def _enough(self) -> bool:
-        """Whether the last looks, as many as the recipe has patience for, found nothing better."""
-        best, patience = best_validation(self.looks), self.recipe.evaluation.patience
-        return patience > 0 and best is not None and len(self.looks) - 1 - best >= patience
+    def _is_out_of_patience(self) -> bool:
+        best, patience = best_validation(self.validations), self.recipe.evaluation.patience
+        return patience > 0 and best is not None and len(self.validations) - 1 - best >= patience
 
     @contextmanager
     def _after_each_step(self) -> Iterator[Callable[[StepRecord], None]]:
-        """What follows a step: the curve, the bar; and in its time a look, or a checkpoint."""
-        keep, every, budget = (
-            self.recipe.checkpoints,
-            self.recipe.evaluation.eval_every,
-            self.recipe.budget,
-        )
+        """A function to call after each step: it logs, averages, validates and saves."""
+        recipe = self.recipe
+        average_every, eval_every = recipe.checkpoints.average_every, recipe.evaluation.eval_every
         saved_at = self.trainer.seconds
-        board = Board(self.folder / "tensorboard", self.trainer.steps_done, self.world.is_main)
+        by_steps = bool(recipe.budget.steps)
         bar = tqdm(
-            total=max(budget.steps) if budget.steps else round(60 * max(budget.minutes)),
-            initial=self.trainer.steps_done if budget.steps else round(self.trainer.seconds),
-            unit=" steps" if budget.steps else "s",
+            total=max(recipe.budget.steps) if by_steps else round(60 * max(recipe.budget.minutes)),
+            initial=self.trainer.steps_done if by_steps else round(self.trainer.seconds),
+            unit=" steps" if by_steps else "s",
             disable=self.evaluator.quiet,
             leave=False,
         )
+        tensorboard = TensorBoardLogger(
+            self.folder / "tensorboard", self.trainer.steps_done, enabled=self.world.is_main
+        )
 
-        def on_step(step: StepRecord) -> None:
+        def after_step(record: StepRecord) -> None:
             nonlocal saved_at
-            self.curve.append(step)
-            board.step(step)
-            bar.update((step.step if budget.steps else round(step.seconds)) - bar.n)
-            bar.set_postfix(step=step.step, loss=f"{step.loss:.2f}", norm=f"{step.grad_norm:.1f}")
-            if keep.average_every and step.step % keep.average_every == 0:
-                self._keep()
-            if every and step.step % every == 0:
-                board.look(self.look())
-            by_clock = step.seconds - saved_at >= keep.seconds
-            if step.step % keep.steps == 0 if keep.steps else by_clock:
-                saved_at = step.seconds
+            step = record.step
+            self.curve.append(record)
+            tensorboard.log_step(record)
+            bar.update((step if by_steps else round(record.seconds)) - bar.n)
+            bar.set_postfix(
+                step=step, loss=f"{record.loss:.2f}", grad_norm=f"{record.grad_norm:.1f}"
+            )
+            if average_every and step % average_every == 0:
+                self._add_to_average()
+            if eval_every and step % eval_every == 0:
+                tensorboard.log_validation(self.validate())
+            if recipe.checkpoints.steps:
+                save = step % recipe.checkpoints.steps == 0
+            else:
+                save = record.seconds - saved_at >= recipe.checkpoints.seconds
+            if save:
+                saved_at = record.seconds
                 self.save()
-            if self._enough():
-                raise _Enough
+            if self._is_out_of_patience():
+                raise _OutOfPatience
 
-        with bar, board:
-            yield on_step
+        with bar, tensorboard:
+            yield after_step
 
-    def current(self) -> Translator:
-        """The model as it is now, its weights averaged as the recipe asks; all must call this."""
+    def _stop(self) -> None:
+        """Save after Ctrl-C, and raise an error that says how to resume."""
+        if self.trainer.steps_done == 0:
+            if self.world.is_main:
+                (self.folder / "recipe.toml").unlink(missing_ok=True)
+                shutil.rmtree(self.folder / "tokens", ignore_errors=True)
+            raise TfmrError("stopped before the first step, nothing to save: start again") from None
+        if not self.trainer.between_steps:
+            raise TfmrError(f"stopped during a step; {self.world.resume_hint()}") from None
+        self.save()
+        raise TfmrError(
+            f"stopped at step {self.trainer.steps_done} and saved in {self.folder}: resume with "
+            "--resume"
+        ) from None
+
+    def current_model(self) -> Translator:
+        """A copy of the model with the averaged weights. All processes must call this."""
         model = self.trainer.averaged_model()
-        if mean := self.kept.mean(self.trainer.steps_done):
-            load_weights(model, mean)
+        if average := self.averager.average(self.trainer.steps_done):
+            load_weights(model, average)
         return model
 
-    def best(self) -> tuple[Translator, int]:
-        """The model that the run delivers, and the step it is of: the best look's, or the last."""
-        best = best_validation(self.looks)
+    def best_model(self) -> tuple[Translator, int]:
+        """The run's model and its step: that of the best validation, else the current model."""
+        best = best_validation(self.validations)
         if best is None:
-            return self.current(), self.trainer.steps_done
+            return self.current_model(), self.trainer.steps_done
         model, _ = load_translator(self.folder / "best.safetensors")
-        return model.to(self.world.device), self.looks[best].step
+        return model.to(self.world.device), self.validations[best].step
 
-    def _keep(self) -> None:
-        """Keep the weights of this step for the mean."""
-        model = self.trainer.averaged_model()
+    def validate(self) -> ValidationResult:
+        """Validate the current model, and save it if it has the best result so far."""
+        model = self.current_model()
+        result = None
         if self.world.is_main:
-            with self._writing():
-                self.kept.add(self.trainer.steps_done, self._to_translate(model))
-        self.world.barrier()
-
-    def _to_translate(self, model: Translator) -> Checkpoint:
-        """``model`` as a checkpoint that translates and does not go on."""
-        facts = {**self.facts(), "step": self.trainer.steps_done}
-        return Checkpoint(model.config, self.tokenizer, named_weights(model), facts=facts)
-
-    def look(self) -> ValidationResult:
-        """See how the model does on the validation part; keep it if none did better before."""
-        model = self.current()
-        look = None
-        if self.world.is_main:
-            look = self.evaluator.validate(model, self.trainer.steps_done, self.trainer.seconds)
-        look = self.world.broadcast(look)
-        assert look is not None
-        self.looks.append(look)
-        if best_validation(self.looks) == len(self.looks) - 1:
+            result = self.evaluator.validate(model, self.trainer.steps_done, self.trainer.seconds)
+        result = self.world.broadcast(result)
+        assert result is not None
+        self.validations.append(result)
+        if best_validation(self.validations) == len(self.validations) - 1:
             if self.world.is_main:
-                with self._writing():
-                    checkpoint.save(self.folder / "best.safetensors", self._to_translate(model))
+                with self._named_disk_errors():
+                    path = self.folder / "best.safetensors"
+                    checkpoint.save(path, self._inference_checkpoint(model))
             self.save()
-        return look
+        return result
 
-    def score(self, minutes: float | None = None) -> None:
-        """Score the run's model on both parts, and leave the folder complete.
+    def evaluate(self, minutes: float | None = None) -> None:
+        """Evaluate the run's model on the validation and test sets, and save the run.
 
-        ``minutes`` is the time that was asked for; without it the time that was taken.
+        Args:
+            minutes: the limit of the budget; by default, the training time so far.
         """
         self.save()
-        model, step = self.best()
+        model, step = self.best_model()
         if self.world.is_main:
             row = {
                 "minutes": round(self.trainer.seconds / 60, 2) if minutes is None else minutes,
                 "step": self.trainer.steps_done,
                 "model_step": step,
                 "epoch": self.trainer.epoch,
-                "tokens": sum(step.tokens for step in self.curve),
+                "tokens": sum(record.tokens for record in self.curve),
             }
             scores, self.samples = self.evaluator.evaluate(model)
             self.scores.append(row | scores)
@@ -356,51 +399,78 @@ class Run:
         self.save()
 
     def save(self) -> None:
-        """Write the checkpoint and all that is to be read, each whole or not at all.
+        """Write the checkpoint and all tables, each file atomically. All processes must call this.
 
         Raises:
-            TfmrError: if the folder cannot be written to; what was there before stays.
+            TfmrError: if a file cannot be written; the previous checkpoint remains.
         """
-        tensors, trainer = self.trainer.state_dict()
-        model = self.current()
+        state, progress = self.trainer.state_dict()
+        model = self.current_model()
         if self.world.is_main:
-            saved = Checkpoint(model.config, self.tokenizer, named_weights(model), tensors)
-            with self._writing():
-                self._write(saved, trainer)
+            saved = Checkpoint(model.config, self.tokenizer, named_weights(model), state)
+            with self._named_disk_errors():
+                self._write_files(saved, progress)
         self.world.last_checkpoint = (
             f"the checkpoint of step {self.trainer.steps_done} in {self.folder}"
         )
 
+    def _write_files(self, saved: Checkpoint, progress: dict[str, Any]) -> None:
+        """Write the tables before the checkpoint, which must not be ahead of the curve."""
+        metadata = self.metadata()
+        results = {**metadata, "date": time.strftime("%Y-%m-%d"), "scores": self.scores}
+        write_text(self.folder / "recipe.toml", self.recipe.to_toml())
+        write_text(self.folder / "curve.csv", curve_csv(self.curve))
+        write_text(self.folder / "scores.json", json.dumps(results, indent=2) + "\n")
+        if self.validations:
+            write_text(self.folder / "valid.csv", validation_csv(self.validations))
+        if self.samples:
+            write_text(self.folder / "samples.tsv", self.samples)
+        metadata |= {
+            "trainer": progress,
+            "scores": self.scores,
+            "validations": [dataclasses.asdict(result) for result in self.validations],
+            "samples": self.samples,
+        }
+        saved = dataclasses.replace(saved, metadata=metadata)
+        checkpoint.save(self.folder / "model.safetensors", saved)
+        self.write_readme()
+
+    def write_readme(self) -> None:
+        """Write README.md, which describes the run."""
+        progress = f"{self.trainer.steps_done:,} steps in {self.trainer.seconds / 60:.1f} minutes"
+        text = readme_text(self.folder, self.metadata(), self.scores, self.samples, progress)
+        write_text(self.folder / "README.md", text)
+
+    def _write_recipe(self) -> None:
+        """Create the folder and write recipe.toml, which marks it as a run directory."""
+        if self.world.is_main:
+            try:
+                write_text(self.folder / "recipe.toml", self.recipe.to_toml())
+            except OSError as error:
+                raise TfmrError(
+                    f"cannot write to {self.folder}: {error}; choose another folder with --out"
+                ) from error
+
+    def _add_to_average(self) -> None:
+        """Save the weights of this step among the checkpoints to average."""
+        model = self.trainer.averaged_model()
+        if self.world.is_main:
+            with self._named_disk_errors():
+                self.averager.add(self.trainer.steps_done, self._inference_checkpoint(model))
+        self.world.barrier()
+
+    def _inference_checkpoint(self, model: Translator) -> Checkpoint:
+        """``model`` as a checkpoint without the state that training needs."""
+        metadata = {**self.metadata(), "step": self.trainer.steps_done}
+        return Checkpoint(model.config, self.tokenizer, named_weights(model), metadata=metadata)
+
     @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Say in a sentence what the disk refuses."""
+    def _named_disk_errors(self) -> Iterator[None]:
+        """Turn an :class:`OSError` into an error that names the folder and what to do."""
         try:
             yield
         except OSError as error:
             raise TfmrError(
-                f"cannot save in {self.folder}: {error}; the checkpoint before it stays: make "
-                f"room, then go on with --resume"
+                f"cannot save in {self.folder}: {error}; the previous checkpoint remains: free "
+                "disk space, then resume with --resume"
             ) from error
-
-    def _write(self, saved: Checkpoint, trainer: dict[str, Any]) -> None:
-        """Write the tables first: a checkpoint must never know more steps than the curve does."""
-        facts = self.facts()
-        scores = {**facts, "date": time.strftime("%Y-%m-%d"), "scores": self.scores}
-        write_text(self.folder / "recipe.toml", self.recipe.to_toml())
-        write_text(self.folder / "curve.csv", curve_text(self.curve))
-        write_text(self.folder / "scores.json", json.dumps(scores, indent=2) + "\n")
-        if self.looks:
-            write_text(self.folder / "valid.csv", looks_text(self.looks))
-        if self.samples:
-            write_text(self.folder / "samples.tsv", self.samples)
-        looks = [dataclasses.asdict(look) for look in self.looks]
-        going_on = {"trainer": trainer, "scores": self.scores, "looks": looks}
-        facts |= {**going_on, "samples": self.samples}
-        checkpoint.save(self.folder / "model.safetensors", dataclasses.replace(saved, facts=facts))
-        self.report()
-
-    def report(self) -> None:
-        """Write the page for people, README.md."""
-        done = f"{self.trainer.steps_done:,} steps in {self.trainer.seconds / 60:.1f} minutes"
-        text = report_text(self.folder, self.facts(), self.scores, self.samples, done)
-        write_text(self.folder / "README.md", text)
