@@ -271,8 +271,8 @@ def test_a_broken_or_missing_checkpoint(rejected, model: Path) -> None:
     Path("run/model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:-1])
     assert "copy it again, or train the model again" in rejected("translate", "--model", "run", "a")
     assert "copy it again, or train the model again" in rejected("evaluate", "--model", "run")
-    assert "train one with `python -m tfmr train`" in rejected("translate", "a")
-    assert "train one with" in rejected("train", "--resume")
+    assert "train a model with `python -m tfmr train`" in rejected("translate", "a")
+    assert "train a model with" in rejected("train", "--resume")
 
 
 def test_a_wrong_vocabulary(rejected, model: Path) -> None:
@@ -299,6 +299,6 @@ def test_incompatible_sizes(monkeypatch, rejected, small) -> None:
 
 def test_an_existing_run_and_an_invalid_time(rejected, small, model: Path) -> None:
     assert "already holds a run: continue it with --resume" in rejected("train", "--out", model)
-    assert "minutes to train must be positive" in rejected("train", "--minutes", "0")
+    assert "minutes must be positive" in rejected("train", "--minutes", "0")
     assert "less than a million: got [0.1, inf]" in rejected("train", "--minutes", "0.1", "inf")
     assert "got [0.1, nan]" in rejected("train", "--minutes", "0.1", "nan")
