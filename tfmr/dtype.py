@@ -1,6 +1,6 @@
 """Whether training multiplies matrices in fp32 or bf16, and which CPUs are fast in bf16.
 
-The dtype of decoding is an argument of :func:`tfmr.fast.prepare` (``tfmr/fast/decoder.py``).
+The dtype of decoding is an argument of :func:`tfmr.fast.decoder.prepare`.
 """
 
 from typing import Literal

@@ -49,7 +49,7 @@ class DecoderState(Protocol):
 class IncrementalTranslator(Protocol):
     """A model that decodes one token per step: what greedy decoding and beam search need.
 
-    :class:`Translator` implements it, and so does the result of :func:`tfmr.fast.prepare`.
+    :class:`Translator` implements it, and so does the result of :func:`tfmr.fast.decoder.prepare`.
     """
 
     training: bool

@@ -49,7 +49,7 @@ class Decoding:
         return model, saved.tokenizer, saved.metadata
 
     def search_options(self) -> dict[str, Any]:
-        """The arguments ``beam`` and ``alpha`` of :func:`tfmr.decode.translate`.
+        """The arguments ``beam`` and ``alpha`` of :func:`tfmr.decode.sentences.translate`.
 
         Raises:
             TfmrError: if there is a length penalty without a beam search.

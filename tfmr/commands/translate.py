@@ -104,7 +104,7 @@ class Translate:
             sys.exit(1)
 
     def _options(self) -> dict[str, Any]:
-        """The search or sampling arguments of :func:`tfmr.decode.translate_each`."""
+        """The search or sampling arguments of :func:`tfmr.decode.sentences.translate_each`."""
         search = {"--beam": self.decoding.beam, "--alpha": self.decoding.alpha}
         sampling = {
             "--temperature": self.temperature,

@@ -26,7 +26,7 @@ def cpu_matmul_settings(model: IncrementalTranslator, rows: int) -> Iterator[Non
     around one long call, and not in a thread beside others.
 
     Args:
-        model: the model that decodes, usually from :func:`tfmr.fast.prepare`.
+        model: the model that decodes, usually from :func:`tfmr.fast.decoder.prepare`.
         rows: hypotheses per step: sentences times beam.
     """
     if model.device.type != "cpu":
