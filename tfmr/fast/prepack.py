@@ -1,8 +1,8 @@
-"""Prepacked weights: each matrix is brought once into the layout that the CPU's kernel needs.
+"""Prepacked weights: each matrix is reordered once into the layout that the CPU's kernel needs.
 
 Before a CPU can multiply several rows by a matrix at full speed, the library reorders the matrix.
-A decoding step has so few rows that the reordering takes longer than the product. Here it is done
-once per model. This is the only module that uses private operations of PyTorch.
+A decoding step has so few rows that the reordering takes longer than the multiplication. Here it is
+done once per model. This is the only module that uses private operations of PyTorch.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,9 +44,8 @@ def prepacked_linear(
     """:func:`torch.nn.functional.linear` with a fixed weight, multiplied and returned in ``dtype``.
 
     The weight is copied, so a later change of ``weight`` has no effect. It is prepacked if it is on
-    a CPU and :func:`has_prepacking` confirms it for ``dtype``; otherwise the result is that of the
-    plain function. In fp32 a single row is always multiplied by the plain function,
-    which is faster for it.
+    a CPU and :func:`has_prepacking` is true for ``dtype``; otherwise the plain function is used. In
+    fp32, a single row is always multiplied by the plain function, which is faster for one row.
     """
     weight = weight.detach().to(dtype, copy=True)
     bias = None if bias is None else bias.detach().to(dtype, copy=True)
