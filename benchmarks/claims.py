@@ -1,7 +1,7 @@
-"""Checks that README.md and the chapters claim about the records what the records contain.
+"""Check that the records support the statements of README.md and the chapters about them.
 
 ``python -m tools.claims`` runs :func:`check`. A failure means that a record was measured again and
-a sentence, or a model, no longer matches it; it is no error of the code.
+a sentence, or a model, no longer matches it; it is not an error in the code.
 """
 
 from collections.abc import Iterator
