@@ -1,4 +1,4 @@
-"""The command line: what it prints, and that every mistake is one line and exit status 2."""
+"""The command line: its output, and one line with exit status 2 for invalid input."""
 
 import dataclasses
 import json
@@ -21,14 +21,14 @@ from tfmr.train.run import Run
 
 ROOT = Path(tfmr.__file__).parent.parent
 NOWHERE = "http://127.0.0.1:9"
-"""Nobody listens there: a machine without a network."""
+"""An address without a server: a machine without a network."""
 TINY = {"model.d_model": 16, "model.d_ff": 16, "model.n_encoder": 1, "model.n_decoder": 1}
-"""What makes a recipe's model train in no time."""
+"""Overrides that make the model of a recipe tiny."""
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """An empty folder to work in, no corpus, no cache, no network; and torch as it was."""
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An empty working directory, no corpus, no cache, no network; PyTorch's setting restored."""
     precision = torch.get_float32_matmul_precision()
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TFMR_DATA", raising=False)
@@ -48,7 +48,7 @@ def shrink_recipes(monkeypatch: pytest.MonkeyPatch, overrides: dict) -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pocket corpus and a model that train in no time."""
+    """A tiny pocket corpus and a tiny model."""
     monkeypatch.setattr(corpora, "load", lambda *_: pocket.split("en-fr", 800, 4, 5))
     shrink_recipes(monkeypatch, TINY)
 
@@ -85,7 +85,7 @@ def shell(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def rejected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
     """Run a command that must fail: exit status 2, one line beginning "tfmr:", no new file."""
 
     def check(*arguments: object) -> str:
@@ -95,8 +95,8 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
             command(monkeypatch, *arguments)
         assert stop.value.code == 2
         out, err = capsys.readouterr()
-        facts = ("pocket en-fr: ", "your files source-target: ", "parameters, ")
-        lines = [line for line in err.splitlines() if not any(fact in line for fact in facts)]
+        status = ("pocket en-fr: ", "your files source-target: ", "parameters, ")
+        lines = [line for line in err.splitlines() if not any(part in line for part in status)]
         assert out == ""
         assert len(lines) == 1
         assert lines[0].startswith("tfmr: ")
@@ -170,7 +170,7 @@ def test_your_own_files(monkeypatch, capsys, tmp_path: Path) -> None:
     assert "bleu" in json.loads(capsys.readouterr().out)
 
 
-def test_the_order_is_kept_from_arguments_a_file_and_standard_input(
+def test_arguments_a_file_and_standard_input_give_the_same_order(
     monkeypatch, capsys, model: Path
 ) -> None:
     pairs = pocket.generate("en-fr", 9, 1)
@@ -189,23 +189,23 @@ def test_the_order_is_kept_from_arguments_a_file_and_standard_input(
     assert capsys.readouterr().out == "".join(one_by_one)
 
 
-def test_line_ends_and_a_byte_order_mark_change_nothing(monkeypatch, capsys, model: Path) -> None:
-    said = []
+def test_line_ends_and_a_byte_order_mark_are_ignored(monkeypatch, capsys, model: Path) -> None:
+    outputs = []
     for given in (b"The owl sleeps.\n", b"The owl sleeps.\r\n", b"\xef\xbb\xbfThe owl sleeps."):
         monkeypatch.setattr(sys, "stdin", stdin(given))
         command(monkeypatch, "translate", "--model", model)
-        said.append(capsys.readouterr().out)
-    assert said[0] == said[1] == said[2] != ""
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] == outputs[2] != ""
 
 
-def test_standard_input_that_is_no_text_or_closed(monkeypatch, refused, model: Path) -> None:
+def test_standard_input_that_is_not_text_or_closed(monkeypatch, rejected, model: Path) -> None:
     monkeypatch.setattr(sys, "stdin", stdin(b"M\xe4nner\n"))
-    assert "cannot read standard input as UTF-8" in refused("translate", "--model", model)
+    assert "cannot decode standard input" in rejected("translate", "--model", model)
     monkeypatch.setattr(sys, "stdin", None)
-    assert "standard input is closed" in refused("translate", "--model", model)
+    assert "standard input is closed" in rejected("translate", "--model", model)
 
 
-def test_a_reader_that_has_enough_and_a_stop(monkeypatch, capsys, model: Path) -> None:
+def test_a_closed_pipe_and_an_interrupt(monkeypatch, capsys, model: Path) -> None:
     line = f"{sys.executable} -m tfmr translate --model {model} 'The owl sleeps.' | true"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {line}"],
@@ -242,73 +242,63 @@ def test_from_a_shell(model: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [None, "data"])
-def test_a_missing_corpus(monkeypatch, refused, folder: str | None) -> None:
+def test_a_missing_corpus(monkeypatch, rejected, folder: str | None) -> None:
     if folder:
         Path(folder).mkdir()
         monkeypatch.setenv("TFMR_DATA", folder)
-    line = refused("train", "--corpus", "multi30k", "--direction", "de-en")
+    line = rejected("train", "--corpus", "multi30k", "--direction", "de-en")
     assert "cannot get multi30k/train.de" in line
     assert "set TFMR_DATA to a folder that holds" in line
 
 
-def test_an_unknown_corpus_or_direction(refused) -> None:
-    assert "expected a corpus among" in refused("train", "--corpus", "wmt")
-    assert "got 'fr-en'" in refused("train", "--direction", "fr-en")
+def test_an_unknown_corpus_or_direction(rejected) -> None:
+    assert "expected a corpus among" in rejected("train", "--corpus", "wmt")
+    assert "got 'fr-en'" in rejected("train", "--direction", "fr-en")
 
 
-def test_files_of_unequal_lines_an_empty_one_and_none(refused) -> None:
+def test_invalid_files(rejected) -> None:
     Path("two").write_text("a\nb\n")
     Path("three").write_text("a\nb\nc\n")
     Path("empty").write_text("")
-    line = refused("train", "--files", "two", "three")
+    line = rejected("train", "--files", "two", "three")
     assert "two has 2 lines and three has 3; align them first" in line
-    assert "empty is empty" in refused("train", "--files", "two", "empty")
-    assert "cannot read none" in refused("evaluate", "--files", "none", "two")
+    assert "empty is empty" in rejected("train", "--files", "two", "empty")
+    assert "cannot read none" in rejected("evaluate", "--files", "none", "two")
 
 
-def test_a_broken_or_missing_checkpoint(refused, model: Path) -> None:
+def test_a_broken_or_missing_checkpoint(rejected, model: Path) -> None:
     Path("run").mkdir()
     Path("run/model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:-1])
-    assert "copy it again, or train anew" in refused("translate", "--model", "run", "a")
-    assert "copy it again, or train anew" in refused("evaluate", "--model", "run")
-    assert "train one with `python -m tfmr train`" in refused("translate", "a")
-    assert "train one with" in refused("train", "--resume")
+    assert "copy it again, or train the model again" in rejected("translate", "--model", "run", "a")
+    assert "copy it again, or train the model again" in rejected("evaluate", "--model", "run")
+    assert "train a model with `python -m tfmr train`" in rejected("translate", "a")
+    assert "train a model with" in rejected("train", "--resume")
 
 
-def test_a_wrong_vocabulary(refused, model: Path) -> None:
+def test_a_wrong_vocabulary(rejected, model: Path) -> None:
     saved = checkpoint.load(model / "model.safetensors")
     other = dataclasses.replace(saved, tokenizer=Tokenizer("words", ["the", "owl"]))
     checkpoint.save(Path("other/model.safetensors"), other)
-    line = refused("translate", "--model", "other", "the owl")
+    line = rejected("translate", "--model", "other", "the owl")
     assert "the vocabulary has 6 tokens and the model" in line
     assert "use the tokenizer that the model was trained with" in line
 
 
-def test_a_sentence_that_is_too_long_or_empty(refused, model: Path) -> None:
-    line = refused("translate", "--model", model, "the owl .", "the " * 32)
-    assert "sentence 2 has 33 tokens and the model's max_length is 32: split the sentence" in line
-    Path("lines").write_text("the owl .\n\nthe cat .\n")
-    line = refused("translate", "--model", model, "--file", "lines")
-    assert "sentence 2 is empty: there is nothing to translate" in line
-    Path("lines").write_text("")
-    assert "sentence 1 is empty" in refused("translate", "--model", model, "--file", "lines")
-
-
-def test_a_file_that_is_no_text_and_two_things_to_translate(refused, model: Path) -> None:
+def test_a_file_that_is_not_text_and_two_inputs(rejected, model: Path) -> None:
     Path("latin").write_bytes("forêt".encode("latin-1"))
-    assert "cannot read latin as UTF-8" in refused("translate", "--model", model, "--file", "latin")
-    assert "cannot read none" in refused("translate", "--model", model, "--file", "none")
-    assert "not both" in refused("translate", "--model", model, "--file", "latin", "a")
+    assert "cannot decode latin" in rejected("translate", "--model", model, "--file", "latin")
+    assert "cannot read none" in rejected("translate", "--model", model, "--file", "none")
+    assert "got both" in rejected("translate", "--model", model, "--file", "latin", "a")
 
 
-def test_sizes_that_do_not_go_together(monkeypatch, refused, small) -> None:
-    line = refused("train", "--set", "model.d_model=15")
+def test_incompatible_sizes(monkeypatch, rejected, small) -> None:
+    line = rejected("train", "--set", "model.d_model=15")
     assert "d_model must be divisible by n_heads" in line
     assert "got d_model=15, n_heads=4" in line
 
 
-def test_a_run_that_exists_already_and_a_time_that_is_none(refused, small, model: Path) -> None:
-    assert "holds a run already: go on with it by --resume" in refused("train", "--out", model)
-    assert "minutes to train must be positive" in refused("train", "--minutes", "0")
-    assert "less than a million: got [0.1, inf]" in refused("train", "--minutes", "0.1", "inf")
-    assert "got [0.1, nan]" in refused("train", "--minutes", "0.1", "nan")
+def test_an_existing_run_and_an_invalid_time(rejected, small, model: Path) -> None:
+    assert "already holds a run: continue it with --resume" in rejected("train", "--out", model)
+    assert "minutes must be positive" in rejected("train", "--minutes", "0")
+    assert "less than a million: got [0.1, inf]" in rejected("train", "--minutes", "0.1", "inf")
+    assert "got [0.1, nan]" in rejected("train", "--minutes", "0.1", "nan")

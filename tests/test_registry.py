@@ -54,7 +54,7 @@ def test_a_config_survives_the_conversion_and_builds_its_model(config, model: ty
         ({"kind": "mamba"}, "x: expected a model of kind transformer or seq2seq, got 'mamba'"),
         ({"kind": ["seq2seq"]}, r"got \['seq2seq'\]"),
         ({"kind": None}, "got None"),
-        ({"dmodel": 8}, r"x: unknown key dmodel, did you mean d_model\? \(known: source_vocab"),
+        ({"dmodel": 8}, r"x: unknown key dmodel, did you mean d_model\? \(known: d_model"),
         ({"n_heads": 3}, "x: d_model must be divisible by n_heads"),
         ({"n_heads": "2"}, "x: n_heads: expected an integer, got '2'"),
     ],

@@ -301,7 +301,7 @@ def test_dropout_acts_on_embeddings_and_before_the_output_in_training_only(
         ({"d_model": 9}, "d_model must be even.*: got 9"),
         ({"d_model": 0}, "d_model must be a positive integer: got 0"),
         ({"max_length": 2.5}, "max_length must be a positive integer: got 2.5"),
-        ({"dropout": 1.0}, r"probability in \[0, 1\): got 1.0"),
+        ({"dropout": 1.0}, r"must lie in \[0, 1\): got 1.0"),
         ({"cell": "mgu"}, "cell must be one of rnn, lstm, gru: got 'mgu'"),
         ({"attention": "additive"}, "True or False: got 'additive'"),
         ({"tie": "all"}, "tie must be one of three-way, target, none: got 'all'"),
@@ -319,11 +319,11 @@ def test_invalid_config_raises_tfmr_error(unchecked, changed: dict, message: str
     [
         ([[4] * 13], [[1]], "max_length=12 source tokens: got 13"),
         ([[4]], [[1] * 13], "max_length=12 target tokens: got 13"),
-        ([[4, 30]], [[1]], r"source ids .* got 4\.\.30"),
-        ([[4]], [[1, -1]], r"target ids .* got -1\.\.1"),
+        ([[4, 30]], [[1]], r"source ids .* got 4 to 30"),
+        ([[4]], [[1, -1]], r"target ids .* got -1 to 1"),
         ([[4], [0]], [[1], [1]], "padding"),
         ([[4], [5]], [[1]], r"got 2 sources \(2, 1\) and 1 targets \(1, 1\)"),
-        ([[4]], [[]], r"target ids needs at least one .* got \(1, 0\)"),
+        ([[4]], [[]], r"target ids must be .* got \(1, 0\)"),
     ],
 )
 def test_invalid_ids_raise_tfmr_error(unchecked, source: list, target: list, message: str) -> None:
@@ -335,9 +335,9 @@ def test_invalid_ids_raise_tfmr_error(unchecked, source: list, target: list, mes
 @pytest.mark.parametrize(
     ("source", "arguments", "message"),
     [
-        ([4, 5], {}, r"\(batch, length\): got \(2,\)"),
-        ([], {}, r"\(batch, length\): got \(0,\)"),
-        ([[], []], {}, r"at least one sentence of at least one token: got \(2, 0\)"),
+        ([4, 5], {}, r"\(batch, length\) .*: got \(2,\)"),
+        ([], {}, r"\(batch, length\) .*: got \(0,\)"),
+        ([[], []], {}, r"at least one sentence and one token: got \(2, 0\)"),
         ([[4]], {"max_new_tokens": 13}, "from 1 to max_length=12: got 13"),
         ([[4]], {"max_new_tokens": 0}, "from 1 to max_length=12: got 0"),
         ([[4]], {"max_new_tokens": 2.0}, "from 1 to max_length=12: got 2.0"),

@@ -1,4 +1,7 @@
-"""The data type of matrix multiplications: fp32, or bf16 where the hardware supports it well."""
+"""Whether training multiplies matrices in fp32 or bf16, and which CPUs are fast in bf16.
+
+The dtype of decoding is an argument of :func:`tfmr.fast.prepare` (``tfmr/fast/decoder.py``).
+"""
 
 from typing import Literal
 

@@ -55,7 +55,8 @@ def modules(package: Path) -> list[str]:
         parts = file.relative_to(package.parent).with_suffix("").parts
         if parts[-1] == "__init__" and DEFINITION.search(file.read_text("utf-8")):
             parts = parts[:-1]
-        if not any(part.startswith("_") for part in parts):
+        # The package itself is described at the top of the page, by its exports.
+        if len(parts) > 1 and not any(part.startswith("_") for part in parts):
             found.append(parts)
 
     def rank(parts: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:

@@ -22,10 +22,10 @@ def test_the_exported_file_is_small_and_translates(command, model: Path) -> None
     assert len(out.splitlines()) == 1
 
 
-def test_a_file_that_exists_or_cannot_be_written_is_refused(refused, model: Path) -> None:
+def test_a_file_that_exists_or_cannot_be_written_is_refused(rejected, model: Path) -> None:
     Path("file").write_text("")
-    assert "file already exists: choose another file" in refused(
+    assert "file already exists: choose another file" in rejected(
         "export", "--model", model, "--out", "file"
     )
-    assert "no checkpoint at" in refused("export", "--model", "none", "--out", "c")
-    assert "cannot write file/c" in refused("export", "--model", model, "--out", "file/c")
+    assert "no checkpoint at" in rejected("export", "--model", "none", "--out", "c")
+    assert "cannot write file/c" in rejected("export", "--model", model, "--out", "file/c")

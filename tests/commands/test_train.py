@@ -1,4 +1,4 @@
-"""``train``: the effect of each option, and what is refused."""
+"""``train``: the effect of each option, and what is rejected."""
 
 import json
 import os
@@ -135,9 +135,9 @@ def test_patience(train) -> None:
         (("--device", "cuda"), "--device cuda needs a GPU"),
     ],
 )
-def test_what_train_refuses(refused, monkeypatch, arguments: tuple, message: str) -> None:
+def test_what_train_refuses(rejected, monkeypatch, arguments: tuple, message: str) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert message in refused("train", *arguments)
+    assert message in rejected("train", *arguments)
     assert not os.path.exists("runs")
 
 

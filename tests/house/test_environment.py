@@ -42,7 +42,7 @@ def test_every_requirement_has_a_lower_bound() -> None:
 
 def test_the_package_requires_exactly_what_it_imports() -> None:
     imported = {
-        name.split(".")[0]
+        canonicalize_name(name.split(".")[0])
         for path in (ROOT / "tfmr").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         for name in (
@@ -54,7 +54,7 @@ def test_the_package_requires_exactly_what_it_imports() -> None:
         )
     }
     required = {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]}
-    assert imported - sys.stdlib_module_names - {"tfmr"} == required
+    assert imported - {*map(canonicalize_name, sys.stdlib_module_names), "tfmr"} == required
 
 
 def test_the_lock_is_sorted_and_has_public_versions() -> None:

@@ -32,7 +32,7 @@ from tfmr.train.config import (
     read_recipe,
     recipe_names,
 )
-from tfmr.train.schedule import paper_peak
+from tfmr.train.schedule import paper_peak_lr
 from tfmr.train.trainer import Trainer
 
 CORPUS = Corpus("c", "en", "fr", [("a cat", "un chat")], [("b", "bb")], [("d", "dd")], "")
@@ -122,7 +122,7 @@ def test_the_wmt14_recipes_have_the_settings_of_the_paper(
     assert recipe.vocabulary.size == 37_000
     assert recipe.batches.tokens_per_batch * recipe.train.grad_accum_steps == 25_000
     train = recipe.train
-    assert train.peak_lr == pytest.approx(paper_peak(model.d_model), rel=1e-12)
+    assert train.peak_lr == pytest.approx(paper_peak_lr(model.d_model), rel=1e-12)
     assert (train.warmup, train.label_smoothing, train.ema_decay) == (4000, 0.1, 0)
     assert (train.betas, train.eps) == ((0.9, 0.98), 1e-9)
     assert train.max_grad_norm > 1e6

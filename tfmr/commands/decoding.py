@@ -1,4 +1,4 @@
-"""Options of the commands that translate with a trained model."""
+"""Options shared by ``translate`` and ``evaluate``: model, beam, length penalty, dtype."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Beam search: keep the most probable prefixes at each step, return the best finished hypotheses.
+"""Beam search with a length penalty: keep the most probable prefixes at each step.
 
 :func:`beam_search_naive` is the version to read; :func:`beam_search` does the same for a batch, by
 incremental decoding. :class:`_BeamState` holds its hypotheses.

@@ -1,4 +1,7 @@
-"""A Transformer prepared for fast decoding: the same results as the readable decoder.
+"""A Transformer prepared for fast decoding, in fp32 or bf16.
+
+In fp32 the logits are those of the readable decoder up to rounding; in bf16 they have 8 bits of
+mantissa.
 
 Compared with :meth:`tfmr.model.Transformer.step`:
 

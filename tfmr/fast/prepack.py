@@ -17,6 +17,9 @@ from torch import Tensor, nn
 PACKED_ROWS = 64
 """The number of rows that a matrix is prepacked for. The layout serves any number above one."""
 
+SMALL_MATRIX = 2**20
+"""Up to so many numbers, the product with a single row takes less time than calling oneDNN."""
+
 LinearMap = Callable[[Tensor], Tensor]
 """A linear layer as a function, from ``(*rows, d_in)`` to ``(*rows, d_out)``."""
 
@@ -45,7 +48,8 @@ def prepacked_linear(
 
     The weight is copied, so a later change of ``weight`` has no effect. It is prepacked if it is on
     a CPU and :func:`has_prepacking` is true for ``dtype``; otherwise the plain function is used. In
-    fp32, a single row is always multiplied by the plain function, which is faster for one row.
+    fp32, the plain function also multiplies a single row by a matrix of up to :data:`SMALL_MATRIX`
+    numbers, because it is faster there.
     """
     weight = weight.detach().to(dtype, copy=True)
     bias = None if bias is None else bias.detach().to(dtype, copy=True)
@@ -56,12 +60,13 @@ def prepacked_linear(
     if weight.device.type != "cpu" or not has_prepacking(dtype):
         return plain
     packed = torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_ROWS)
+    multiply = torch.ops.mkldnn._linear_pointwise.default
 
     def fast(x: Tensor) -> Tensor:
-        out = torch.ops.mkldnn._linear_pointwise(x.to(dtype), packed, bias, "none", [], "")
+        out = multiply(x.to(dtype), packed, bias, "none", [], "")
         return cast(Tensor, out)
 
-    if dtype == torch.bfloat16:
+    if dtype == torch.bfloat16 or weight.numel() > SMALL_MATRIX:
         return fast
     return lambda x: plain(x) if x.shape[:-1].numel() == 1 else fast(x)
 

@@ -1,4 +1,4 @@
-"""Figures of trained models: attention maps, ablations, and norms of the residual stream."""
+"""Figures of a trained model: attention maps of its heads, ablations, residual stream norms."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle

@@ -1,4 +1,7 @@
-"""Figures of attention: weights, computation steps, masks, heads, and the scaling by √d_k."""
+"""Figures that explain attention on small examples: weights, steps, masks, heads, scaling by √d_k.
+
+Attention maps of a trained model are in :mod:`tfmr.figures.analysis`.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

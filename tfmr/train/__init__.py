@@ -1,1 +1,10 @@
-"""Training: the loss, the learning rate, the loop, what it leaves on disk, and the scores."""
+"""Training, from a corpus and a recipe to a directory with a model and its scores.
+
+:mod:`~tfmr.train.config` defines recipes. :mod:`~tfmr.train.trainer` is the training step and the
+loop over steps; its :class:`~tfmr.train.trainer.StepRecord` has the metrics of a step. It uses
+:mod:`~tfmr.train.loss`, :mod:`~tfmr.train.schedule`, :mod:`~tfmr.train.interrupt` and
+:mod:`~tfmr.train.distributed`. :mod:`~tfmr.train.run` is a whole run: it trains, validates and
+evaluates (:mod:`~tfmr.train.evaluation`), and writes :mod:`~tfmr.train.checkpoint` files, the
+tables of the metrics (:mod:`~tfmr.train.run_dir`), the README and TensorBoard logs
+(:mod:`~tfmr.train.report`), and how to repeat it (:mod:`~tfmr.train.metadata`).
+"""

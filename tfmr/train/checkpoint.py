@@ -1,4 +1,6 @@
-"""Checkpoints: one safetensors file with a model, its tokenizer, and the state of its training run.
+"""Checkpoints: one safetensors file with a model, its tokenizer and metadata.
+
+A checkpoint from which a run can resume also holds the state of the training.
 
 A file holds tensors and a JSON header, so loading it runs no code. It is written atomically: at any
 moment the path holds either the previous complete file or the new one.

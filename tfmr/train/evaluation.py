@@ -13,11 +13,11 @@ from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
-from tfmr.fast import prepare
+from tfmr.fast import cpu_matmul_settings, prepare
 from tfmr.special_tokens import UNK
 from tfmr.train.config import Recipe
 from tfmr.train.loss import linear_cross_entropy
-from tfmr.translator import Translator
+from tfmr.translator import IncrementalTranslator, Translator
 
 
 @dataclass(frozen=True)
@@ -164,46 +164,42 @@ class Evaluator:
         """The results of ``model``, trained for ``step`` steps, on the validation set."""
         score = None
         if self.recipe.evaluation.metric == "bleu":
-            hypotheses = self._translate(model, "valid")
+            hypotheses = self._translate(prepare(model), "valid")
             score = bleu(hypotheses, _references(self.splits["valid"])).score
         return ValidationResult(step, seconds, mean_loss(model, self.valid_batches), score)
 
-    def evaluate(self, model: Translator) -> tuple[dict[str, Any], str]:
+    def evaluate(self, model: Translator) -> tuple[dict[str, Any], list[str]]:
         """Validation loss, and BLEU and exact match on both sets.
 
         Returns:
-            row: the results by name; names without ``beam`` are those of greedy decoding.
-            samples: translations of the test set as TSV, see
-                :func:`tfmr.train.run_dir.samples_tsv`.
+            The results by name, of which those without ``beam`` in their name are from greedy
+            decoding, and the greedy hypotheses of the test set.
         """
-        from tfmr.train.run_dir import samples_tsv  # which imports ValidationResult from here
-
+        prepared = prepare(model)
         row: dict[str, Any] = {"valid_loss": round(mean_loss(model, self.valid_batches), 4)}
         beam = self.recipe.evaluation.beam
-        samples = ""
+        hypotheses: list[str] = []
         for split, pairs in self.splits.items():
             references = _references(pairs)
-            hypotheses = self._translate(model, split)
+            hypotheses = self._translate(prepared, split)
             result = bleu(hypotheses, references)
             row[f"{split}_bleu"] = result.score
             row[f"{split}_exact"] = round(exact_match(hypotheses, references), 4)
             if beam > 1:
-                from_beam = self._translate(model, split, beam)
+                from_beam = self._translate(prepared, split, beam)
                 row[f"{split}_bleu_beam{beam}"] = bleu(from_beam, references).score
             row["signature"] = result.signature
-            samples = samples_tsv([source for source, _ in pairs], references, hypotheses)
-        return row, samples
+        return row, hypotheses
 
-    def _translate(self, model: Translator, split: str, beam: int = 1) -> list[str]:
+    def _translate(self, model: IncrementalTranslator, split: str, beam: int = 1) -> list[str]:
         """The translations of all source sentences of ``split``, with a progress bar."""
         sources = [source for source, _ in self.splits[split]]
         title = split if beam == 1 else f"{split}, beam {beam}"
-        with tqdm(
+        progress = tqdm(
             total=len(sources), unit="sentence", desc=title, disable=self.quiet, leave=False
-        ) as bar:
-            return translate(
-                prepare(model), self.tokenizer, sources, beam=beam, on_finished=bar.update
-            )
+        )
+        with progress, cpu_matmul_settings(model, rows=len(sources) * beam):
+            return translate(model, self.tokenizer, sources, beam=beam, on_finished=progress.update)
 
 
 def _references(pairs: Sequence[SentencePair]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The README of a run directory, and TensorBoard logs."""
+"""How a run reports to people: the README of its directory, and TensorBoard logs."""
 
 import os
 import shlex

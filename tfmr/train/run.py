@@ -46,6 +46,7 @@ from tfmr.train.run_dir import (
     check_run_dir,
     curve_csv,
     read_curve,
+    samples_tsv,
     validation_csv,
     write_text,
 )
@@ -393,7 +394,9 @@ class Run:
                 "epoch": self.trainer.epoch,
                 "tokens": sum(record.tokens for record in self.curve),
             }
-            scores, self.samples = self.evaluator.evaluate(model)
+            scores, hypotheses = self.evaluator.evaluate(model)
+            sources, references = zip(*self.corpus.test, strict=True)
+            self.samples = samples_tsv(sources, references, hypotheses)
             self.scores.append(row | scores)
         self.scores = self.world.broadcast(self.scores)
         self.save()

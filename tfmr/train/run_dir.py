@@ -1,4 +1,4 @@
-"""The files of a run directory, and the text formats of its tables."""
+"""The files of a run directory and the CSV tables of its metrics: training curve, validations."""
 
 import csv
 import dataclasses
