@@ -15,10 +15,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 PACKED_ROWS = 64
-"""The number of rows that a matrix is prepacked for. The layout serves any number above one."""
+"""The number of rows that a matrix is prepacked for. The layout suits any number of rows."""
 
 SMALL_MATRIX = 2**20
-"""Up to so many numbers, the product with a single row takes less time than calling oneDNN."""
+"""A single row times a matrix of at most this many numbers is faster without oneDNN."""
 
 LinearMap = Callable[[Tensor], Tensor]
 """A linear layer as a function, from ``(*rows, d_in)`` to ``(*rows, d_out)``."""
