@@ -1,7 +1,7 @@
-"""Checks that README.md and the chapters claim about the records what the records contain.
+"""Check that the records support the statements of README.md and the chapters about them.
 
 ``python -m tools.claims`` runs :func:`check`. A failure means that a record was measured again and
-a sentence, or a model, no longer matches it; it is no error of the code.
+a sentence, or a model, no longer matches it; it is not an error in the code.
 """
 
 from collections.abc import Iterator
@@ -28,6 +28,7 @@ def check(folder: Path = FOLDER) -> list[str]:
         *provenance(records),
         *speed(records),
         *quality(records["quality"]),
+        *steps(records),
         *heads(records["heads"]),
         *fits(records),
         *attention(records["cost/attention"]["rows"]),
@@ -107,6 +108,23 @@ def quality(record: Record) -> Claims:
                     yield f"{name} has taken fewer steps than tfmr", row["steps"] < own["steps"]
                     lower = row["test_bleu_beam4"] < own["test_bleu_beam4"]
                     yield f"{name} has a lower BLEU than tfmr", lower
+
+
+def steps(records: dict[str, Record]) -> Claims:
+    """The numbers of steps after the same time differ between records and between seeds."""
+    for minutes in {row["minutes"] for row in records["quality"]["rows"]}:
+        runs = {
+            row["seed"]: row["step"]
+            for row in records["multi30k"]["rows"]
+            if (row["recipe"], row["direction"], row["minutes"]) == ("multi30k", "de-en", minutes)
+        }
+        for row in records["quality"]["rows"]:
+            if runs and (row["system"], row["minutes"]) == (OWN, minutes):
+                claim = f"quality: after {minutes:g} minutes fewer steps than in multi30k.json"
+                yield claim, row["steps"] < min(runs.values())
+        if runs:
+            claim = f"multi30k: seed 2 took the fewest steps in {minutes:g} minutes"
+            yield claim, runs[2] < min(runs[0], runs[1])
 
 
 def heads(record: Record) -> Claims:

@@ -7,7 +7,7 @@ What most programs need can be imported from here::
     model, tokenizer = load_translator("runs/pocket-en-fr")
     translate(model, tokenizer, ["A brave queen buys three apples ."])
 
-Every module holds one idea and imports only from the modules before it::
+Every module contains one idea and imports only from the modules before it::
 
     errors → special_tokens → dtype → config → translator → recurrent → kv_cache → attention
            → additive_attention → local_attention → position → layers → encoder → decoder → model

@@ -3,9 +3,9 @@
 import os
 import sys
 
-# Read when torch is imported. By default, OpenMP threads that wait occupy their core and lose most
-# of their time when another program needs it, as on most laptops. With this limit they sleep after
-# a short wait, which costs nothing when the machine is otherwise idle.
+# OpenMP reads this variable when torch is imported. By default, waiting OpenMP threads keep their
+# cores busy, which slows training down if another program needs the cores, as on most laptops. With
+# this limit they sleep after a short wait, which costs no time on an otherwise idle machine.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 import tyro

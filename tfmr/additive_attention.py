@@ -21,7 +21,7 @@ class AdditiveAttention(nn.Module):
 
     The query :math:`s_i` is a state of the decoder, and :math:`h_j` is the encoder output at source
     position :math:`j`, which is also the value. Bahdanau et al. (2015), section 3.1 and appendix
-    A.1.2. :func:`additive_attention_naive` computes the same in loops.
+    A.1.2. :func:`additive_attention_naive` computes the same result in loops.
 
     The keys :math:`h_j U` do not depend on the query, so :meth:`project_keys` computes them once
     per sentence.
@@ -50,7 +50,7 @@ class AdditiveAttention(nn.Module):
     def project_keys(
         self, memory: Float[Tensor, "batch key d_memory"]
     ) -> Float[Tensor, "batch key d_hidden"]:
-        """The keys ``h_j U``, which every :meth:`forward` over this memory takes.
+        """The keys ``h_j U`` for ``memory``, which :meth:`forward` needs.
 
         Raises:
             TfmrError: if ``memory`` is not ``(batch, key, d_memory)``.
@@ -109,7 +109,7 @@ def additive_attention_naive(
     memory: Float[Tensor, "batch key d_memory"],
     mask: Bool[Tensor, "batch key"],
 ) -> tuple[Float[Tensor, "batch query d_memory"], Float[Tensor, "batch query key"]]:
-    """The result of ``attention``, computed as the equations are written: per query and key.
+    """The result of ``attention``, computed as in the equations, for one query and key at a time.
 
     Raises:
         TfmrError: if the mask does not fit the memory, or a sentence has no real token.

@@ -106,8 +106,8 @@ def scaled_dot_product_attention(
     .. math:: \mathrm{Attention}(Q, K, V) =
               \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right) V
 
-    Vaswani et al. (2017), section 3.2.1, equation 1: the readable version. :func:`fused_attention`
-    computes the same outputs without returning the attention weights.
+    Vaswani et al. (2017), section 3.2.1, equation 1. This is the readable version;
+    :func:`fused_attention` computes the same outputs without returning the attention weights.
 
     Returns:
         The outputs ``(..., query, d_v)`` and the attention weights ``(..., query, key)``, each row
@@ -175,8 +175,8 @@ def fused_attention(
     Args:
         q, k, v: queries, keys and values.
         mask: ``True`` where a query may attend to a key. The output of a query that may attend to
-            no key is zero; the readable version raises an error instead, which on a GPU would have
-            to wait for the device.
+            no key is zero. (The readable version raises an error instead; on a GPU, this check
+            would have to wait for the device.)
         is_causal: apply :func:`causal_mask` as well. Without any other mask this enables the
             kernel's causal mode, which skips the hidden keys.
 
@@ -192,13 +192,13 @@ def fused_attention(
     short = on_cpu and key <= SHORT
     if is_causal and mask is None and query == key and not short:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    if is_causal and query > 1:  # a single query is the last position, which sees every key
+    if is_causal and query > 1:  # a single query is the last position: no key is hidden
         mask = combine_masks(mask, causal_mask(query, key, device=q.device))
     if mask is None:
         return unfused_attention(q, k, v)[0] if short else F.scaled_dot_product_attention(q, k, v)
     empty = ~mask.any(dim=-1, keepdim=True)
-    # To ask a GPU whether there are empty rows would mean to wait for it, and would split a
-    # compiled graph in two: there the rows are masked in any case.
+    # Checking for empty rows would have to wait for a GPU, and would split a compiled graph in two.
+    # In both cases the rows are masked without a check.
     has_empty = not on_cpu or torch.compiler.is_compiling() or bool(empty.any())
     if has_empty:
         mask = mask | empty
@@ -317,7 +317,7 @@ class MultiHeadAttention(nn.Module):
             x: the vectors that are projected to queries.
             memory: the vectors that are projected to keys and values; ``x`` if not given.
             mask: ``True`` where a query may attend to a key.
-            is_causal: apply :func:`causal_mask` as well, by the fast path of the kernel.
+            is_causal: apply :func:`causal_mask` as well; see :func:`fused_attention`.
             cache: for self-attention, the keys and values of the positions before ``x``, to which
                 those of ``x`` are appended. For cross-attention, those of ``memory``, which is then
                 projected in the first call only.

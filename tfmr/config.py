@@ -120,7 +120,7 @@ def check_dropout(p: float) -> None:
 
 
 def check_tie(tie: str, source_vocab: int, target_vocab: int) -> None:
-    """Raise :class:`TfmrError` unless vocabularies of these sizes can have weights tied so."""
+    """Raise :class:`TfmrError` unless ``tie`` is valid for vocabularies of these sizes."""
     if tie not in get_args(Tie):
         raise TfmrError(f"tie must be one of {', '.join(get_args(Tie))}: got {tie!r}")
     if tie == "three-way" and source_vocab != target_vocab:

@@ -83,7 +83,7 @@ class Decoder(nn.Module):
     """A stack of decoder blocks, with a final layer norm if the blocks are pre-norm.
 
     Args:
-        config: of every block.
+        config: the hyperparameters of every block.
         n_layers: number of blocks, six in the paper.
         rotary: rotary positions for the self-attention of every block.
     """
@@ -103,7 +103,7 @@ class Decoder(nn.Module):
         memory_mask: Bool[Tensor, "..."] | None = None,
         caches: list[BlockCache] | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
-        """From embeddings with positions to the vectors that predict the next token.
+        """Map embeddings with positions to the vectors from which the next tokens are predicted.
 
         The arguments are those of :meth:`DecoderBlock.forward`; ``caches`` has one per block.
         """

@@ -42,7 +42,7 @@ class Encoder(nn.Module):
     """A stack of encoder blocks, with a final layer norm if the blocks are pre-norm.
 
     Args:
-        config: of every block.
+        config: the hyperparameters of every block.
         n_layers: number of blocks, six in the paper.
         rotary: rotary positions for the self-attention of every block.
     """
@@ -57,7 +57,7 @@ class Encoder(nn.Module):
         x: Float[Tensor, "batch source d_model"],
         mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "batch source d_model"]:
-        """From embeddings with positions to the encoder output (``memory``)."""
+        """Map embeddings with positions to the encoder output (``memory``)."""
         for block in self.blocks:
             x = block(x, mask)
         memory: Tensor = self.norm(x)

@@ -23,8 +23,8 @@ def layer_norm(
     .. math:: \mathrm{LayerNorm}(x) = w \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b
 
     Mean and variance are taken over the ``d_model`` numbers of each vector; the variance is the
-    biased one. Ba et al. (2016), section 3.1, equation 4: the readable version. :class:`LayerNorm`
-    computes the same with PyTorch's kernel.
+    biased one. Ba et al. (2016), section 3.1, equation 4. This is the readable version;
+    :class:`LayerNorm` computes the same result with PyTorch's kernel.
     """
     mean = x.mean(dim=-1, keepdim=True)
     variance = (x - mean).square().mean(dim=-1, keepdim=True)
@@ -38,7 +38,7 @@ class LayerNorm(nn.Module):
 
     Args:
         d_model: size of the vectors.
-        eps: added to the variance, so that a constant vector does not divide by zero.
+        eps: added to the variance, so that a constant vector causes no division by zero.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:
@@ -53,7 +53,7 @@ class LayerNorm(nn.Module):
 
 
 class FeedForward(nn.Module):
-    r"""Two linear layers with a nonlinearity between, applied to every position separately.
+    r"""Two linear layers with a nonlinearity between them, applied to every position separately.
 
     .. math:: \mathrm{FFN}(x) = \max(0, xW_1 + b_1) W_2 + b_2
 
@@ -66,7 +66,7 @@ class FeedForward(nn.Module):
         activation: ``"relu"`` or ``"gelu"``.
 
     Raises:
-        TfmrError: if the activation is neither.
+        TfmrError: if ``activation`` is neither.
     """
 
     def __init__(self, d_model: int, d_ff: int, activation: Activation = "relu") -> None:
@@ -89,7 +89,7 @@ class Dropout(nn.Module):
     """Zero each number with probability ``p`` during training and scale up the rest.
 
     Srivastava et al. (2014). On a GPU this is :func:`torch.nn.functional.dropout`. On a CPU, that
-    function draws its random numbers one by one, which may take a quarter of a training step; here
+    function draws its random numbers one by one, which can take a quarter of a training step; here
     one call fills 64-bit words with random bits, and each number uses 16 of them. ``p`` is rounded
     to a multiple of 1/65536, in the scale as well, so that the expected value is exact.
 

@@ -2,9 +2,10 @@ r"""Local (windowed) self-attention: each position attends only to nearby positi
 
 Full self-attention computes :math:`n^2` scores for a text of :math:`n` positions. Within a distance
 of :math:`r` there are at most :math:`n\,(2r + 1)`, so the cost is linear in the length of the text.
-In return, the maximum path length between two positions grows from one layer to :math:`n / r`
-layers. Vaswani et al. (2017), section 4 and the last row of table 1. There :math:`r` is the size of
-the window; here it is the distance, so that a window has :math:`2r + 1` positions.
+The disadvantage is the maximum path length between two positions, which grows from one layer to
+:math:`n / r` layers. Vaswani et al. (2017), section 4 and the last row of table 1. In the paper,
+:math:`r` is the size of the window; here it is the maximum distance, so that a window has
+:math:`2r + 1` positions.
 """
 
 import torch
@@ -17,7 +18,7 @@ from tfmr.attention import fused_attention, scaled_dot_product_attention
 from tfmr.errors import TfmrError, require
 
 MIN_CHUNK = 64
-"""Minimum number of queries per chunk: smaller matrix products use a processor badly."""
+"""Minimum number of queries per chunk: smaller matrix multiplications are inefficient."""
 
 
 def local_attention_mask(
@@ -50,7 +51,7 @@ def local_attention_naive(
     causal: bool = False,
     padding: Bool[Tensor, "batch 1 1 length"] | None = None,
 ) -> Float[Tensor, "batch heads length d_v"]:
-    """Attention under a :func:`local_attention_mask`: the readable version.
+    """Attention with a :func:`local_attention_mask`: the readable version.
 
     It computes all :math:`n^2` scores and masks most of them. :func:`local_attention` computes the
     same outputs without the masked scores.

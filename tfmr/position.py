@@ -1,6 +1,6 @@
 """Positional encodings: sinusoidal, learned and rotary.
 
-Without them, a Transformer does not depend on the order of its input tokens.
+Without them, the encoder's output for a token is independent of the order of the other tokens.
 """
 
 import math
@@ -38,7 +38,7 @@ def sinusoidal_naive(
     .. math:: PE_{(pos, 2i)} = \sin(pos / base^{2i/d_{model}}), \qquad
               PE_{(pos, 2i+1)} = \cos(pos / base^{2i/d_{model}})
 
-    Vaswani et al. (2017), section 3.5. :func:`sinusoidal` computes the same table vectorised.
+    Vaswani et al. (2017), section 3.5. :func:`sinusoidal` computes the same table without a loop.
 
     Raises:
         TfmrError: if ``length`` is negative or ``d_model`` is not a positive even number.
@@ -157,7 +157,7 @@ def rotate_naive(
     r"""Rotate each pair of dimensions at position :math:`pos` by the angle :math:`pos\,\omega_i`.
 
     One 2 × 2 rotation matrix per position and pair, as in Su et al. (2021), section 3.2.1,
-    equation 13. :class:`RotaryPosition` computes the same vectorised.
+    equation 13. :class:`RotaryPosition` computes the same result without a loop.
 
     Raises:
         TfmrError: if the size of the vectors is not a positive even number.

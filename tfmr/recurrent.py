@@ -108,7 +108,7 @@ class Cell(nn.Module, Generic[S]):
 class RNNCell(Cell[Tensor]):
     """The Elman (1990) network with tanh: ``h_t = tanh(x_t W_x + h_{t-1} W_h + b)``.
 
-    Has ``d_hidden · (d_in + d_hidden + 1)`` parameters.
+    It has ``d_hidden · (d_in + d_hidden + 1)`` parameters.
     """
 
     gates = 1
@@ -373,7 +373,7 @@ def truncated_bptt(
     loss: Callable[[Tensor, Tensor], Float[Tensor, ""]],
     states: tuple[S, ...] | None = None,
 ) -> Iterator[Float[Tensor, ""]]:
-    """Process a long sequence in chunks and yield the loss of each: Williams and Peng (1990).
+    """Process a long sequence in chunks and yield the loss of each (Williams and Peng, 1990).
 
     ``chunks`` are consecutive ``(inputs, targets)`` of the same sequences; ``loss`` takes the
     outputs of the stack, ``(batch, length, d_hidden)``, and the targets. The final state of each

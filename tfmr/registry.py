@@ -67,13 +67,13 @@ def config_from_dict(values: Any, where: str) -> TranslatorConfig:
 
 
 def structure(cls: type[T], values: Any, where: str) -> T:
-    """Make a ``cls`` of plain values; a missing key takes its default.
+    """Make a ``cls`` from plain values; a missing key takes its default.
 
     Values are not coerced, with two exceptions: an integer is accepted as a float, and a list as
     a tuple.
 
     Args:
-        cls: a dataclass, or :class:`~tfmr.translator.TranslatorConfig` for any model's.
+        cls: a dataclass, or :class:`~tfmr.translator.TranslatorConfig` for that of any model.
         values: a dictionary with a dictionary for each nested dataclass.
         where: the origin of the values, for error messages.
 

@@ -281,7 +281,7 @@ class Seq2Seq(Translator):
 
     @torch.no_grad()
     def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
-        """Append ``tokens``, one per row of ``state``; the scores of the next token.
+        """Append ``tokens``, one per row of ``state``; return the scores of the next token.
 
         Raises:
             TfmrError: if an id is outside the vocabulary, there is not one token per row, or

@@ -61,7 +61,7 @@ class IncrementalTranslator(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes, and where ids must be."""
+        """The device on which the model computes, and on which ids must be."""
 
     def start(
         self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
@@ -83,8 +83,8 @@ class IncrementalTranslator(Protocol):
 class Translator(nn.Module):
     """A model that predicts each next token of a translation.
 
-    A subclass has ``config``, the ``output`` projection from its hidden vectors to logits, and the
-    methods that raise :class:`NotImplementedError` here.
+    A subclass has ``config`` and the ``output`` projection from its hidden vectors to logits, and
+    defines the methods that raise :class:`NotImplementedError` here.
     """
 
     config: TranslatorConfig
@@ -165,7 +165,7 @@ class Translator(nn.Module):
 
 
 def check_batch(ids: Int[Tensor, "..."], side: str) -> None:
-    """Raise :class:`TfmrError` unless ``ids`` are integers ``(batch, length)``, not empty.
+    """Raise :class:`TfmrError` unless ``ids`` is a non-empty integer tensor ``(batch, length)``.
 
     ``side``, ``"source"`` or ``"target"``, names them in the message.
     """
@@ -224,8 +224,8 @@ def embed(
     """The embedding of each id.
 
     Raises:
-        TfmrError: if an id has no row. (On a GPU PyTorch reports that itself, because the check
-            would have to wait for the device.)
+        TfmrError: if an id has no row. (On a GPU, PyTorch reports this error itself, because the
+            check would have to wait for the device.)
     """
     try:
         return F.embedding(ids, embedding.weight)

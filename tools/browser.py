@@ -1,8 +1,9 @@
 """Find the browser for the tests of the pages, or install it.
 
-pip cannot install a browser. It is the program in the environment variable ``CHROME``, or a
-Chromium or Chrome that is installed; as root on Debian or Ubuntu, a missing Chromium is installed
-from the system's packages. ``python -m tools.browser`` prints the path.
+pip cannot install a browser. The tests use the program named by the environment variable
+``CHROME``, or an installed Chromium or Chrome. If there is none and the user is root on Debian or
+Ubuntu, Chromium is installed from the system's packages. ``python -m tools.browser`` prints the
+path.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 Checks the README and chapter 11 here, and calls :func:`benchmarks.claims.check` for the statements
 about the benchmarks. A failure means that a record or a sentence was changed without the other; it
-is not an error of the code, so ``make check`` runs it and the tests do not.
+is not an error in the code, so ``make check`` runs it and the tests do not.
 """
 
 import json

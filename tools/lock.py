@@ -2,8 +2,8 @@
 
 ``python -m tools.lock`` lets pip resolve the ranges and extras of ``pyproject.toml`` for the oldest
 supported Python, in an empty environment, and writes the result without installing anything.
-torch keeps its version, because a new torch can change what a trained model prints; ``--newest``
-updates it, too, and a requirement such as ``torch==2.13.0`` sets it.
+torch keeps its version, because a new version can change the outputs of trained models.
+``--newest`` updates torch, too; a requirement such as ``torch==2.13.0`` sets its version.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
 ``refresh`` executes chapters and stores their outputs, ``normalise`` rewrites files without
 executing them, and ``check`` lists what differs from the normal form. Execution is done by nbclient
-and the file format by nbformat; this module adds what they leave to the machine or to chance:
-metadata, widget identifiers, and the alternative text of pictures.
+and the file format by nbformat. This module makes the rest reproducible: metadata, widget
+identifiers, and the alternative text of pictures.
 """
 
 import argparse
@@ -218,7 +218,7 @@ def read(path: Path) -> NotebookNode:
 
 
 def write(path: Path, text: str) -> None:
-    """Replace the content of ``path`` by ``text`` atomically."""
+    """Replace the content of ``path`` with ``text`` atomically."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_bytes(text.encode())
     temporary.replace(path)

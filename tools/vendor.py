@@ -25,7 +25,7 @@ MATHJAX = (
     "es5/input/tex/extensions",
     "es5/output/chtml/fonts/woff-v2",
 )
-"""The 2 MB of 24 MB that a page can load: a script, its TeX packages, and fonts."""
+"""The files that a page can load, 2 MB of 24 MB: a script, its TeX packages, and fonts."""
 
 
 class VendorError(RuntimeError):

@@ -1,4 +1,4 @@
-// Repairs of the stock theme: names that say what is seen, and a scroll area that a keyboard can reach.
+// Accessibility fixes for the theme: accessible names that match the visible text, and keyboard scrolling.
 
 window.addEventListener("load", () => {
   for (const button of document.querySelectorAll(".search-button-field")) {

@@ -66,7 +66,7 @@ def modules(package: Path) -> list[str]:
 
 
 def fill(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Replace the marks of the page by the list of exports and the sections of the modules."""
+    """Replace the marks of the page with the list of exports and the sections of the modules."""
     if docname == PAGE:
         sections = (SECTION.format(module=name) for name in modules(Path(app.srcdir, "tfmr")))
         source[0] = source[0].replace(EXPORTS_MARK, exports(tfmr))
@@ -78,8 +78,8 @@ def keep_first_line(
 ) -> None:
     """Keep napoleon from splitting the docstrings of attributes and properties.
 
-    It takes the words before the first colon of the first line as a type. An empty comment before
-    that line prevents this.
+    Napoleon interprets the words before a colon in the first line as a type. An empty comment
+    before that line prevents this.
     """
     if what in ("attribute", "data", "property"):
         lines[:0] = ["..", ""]

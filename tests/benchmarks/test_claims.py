@@ -35,6 +35,7 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
     [
         ("speed", "seconds", [1e-4] * 5, "speed: tfmr is the fastest system in train A"),
         ("quality", "steps", 1, "quality: tfmr"),
+        ("multi30k", "step", 9999, "multi30k: seed 2 took the fewest steps in 5 minutes"),
         ("cost/training", "valid_loss", 9.0, "cost/training"),
         ("cost/attention", "seconds", 9.0, "cost/attention: the fit"),
     ],
@@ -44,9 +45,9 @@ def test_a_changed_value_is_reported(
 ) -> None:
     path = copied / f"{name}.json"
     record = json.loads(path.read_text("utf-8"))
-    # Change a peer of the speed record, tfmr in the quality record, the last point elsewhere.
+    # A peer of speed, tfmr in quality, seed 2 after 5 minutes in multi30k, elsewhere the last row.
     rows = [row for row in record["rows"] if column in row and row.get("system") != "peak"]
-    index = {"speed": 2, "quality": 0}.get(name, -1)
+    index = {"speed": 2, "quality": 0, "multi30k": 12}.get(name, -1)
     rows[index][column] = value
     path.write_text(json.dumps(record), "utf-8")
     found = claims.check(copied)

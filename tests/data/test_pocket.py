@@ -303,5 +303,5 @@ def test_invalid_requests_are_rejected():
         pocket.generate("en-de", 1, 0)
     with pytest.raises(TfmrError, match="en-fr or en-ko, got 'fr-en'"):
         pocket.split("fr-en")
-    with pytest.raises(TfmrError, match=r"expected 5 different sentences, .* gave only \d"):
+    with pytest.raises(TfmrError, match=r"expected 5 different sentences, .* generated only \d"):
         pocket.split("en-fr", train=5, valid=5, test=5)

@@ -99,6 +99,18 @@ def test_the_map_in_the_readme_has_every_chapter_and_module() -> None:
     assert {Path(module).stem for module in modules} >= set(module_order())
 
 
+def test_the_glossary_is_in_alphabetical_order() -> None:
+    text = (ROOT / "book" / "glossary.md").read_text("utf-8")
+    sections = re.findall(r"^## (\w)\n\n```{glossary}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert len(sections) > 20
+    terms = []
+    for letter, section in sections:
+        own = re.findall(r"^\w.*", section, re.MULTILINE)
+        assert {term[0].upper() for term in own} == {letter}
+        terms += own
+    assert terms == sorted(terms, key=lambda term: re.sub(r"\W", "", term.lower()))
+
+
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_links_between_files_are_valid(name: str) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (ROOT / name).read_text("utf-8")):

@@ -229,7 +229,7 @@ def test_an_invalid_file_is_explained(tmp_path: Path, text: str, message: str) -
         (TrainConfig, {"compile": True, "fsdp": True}, "compile and fsdp cannot be combined"),
         (TrainConfig, {"betas": (0.9, 1.0)}, r"betas must be in \[0, 1\)"),
         (TrainConfig, {"eps": -1.0}, "eps must not be negative"),
-        (TrainConfig, {"seed": -1}, "seed must be in 0"),
+        (TrainConfig, {"seed": -1}, "seed must be between 0 and"),
         (TrainConfig, {"label_smoothing": 1.0}, r"label_smoothing must be in \[0, 1\)"),
         (TrainConfig, {"ema_decay": -0.1}, r"ema_decay must be in \[0, 1\)"),
         (EvalConfig, {"patience": 2}, "patience=2 needs validations: set evaluation.eval_every"),

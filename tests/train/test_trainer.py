@@ -216,7 +216,7 @@ def test_resumed_run_is_bit_identical(
 
 def test_incomplete_state_is_an_error() -> None:
     state = make_trainer().state_dict()  # Adam has no moments before the first step
-    with pytest.raises(TfmrError, match=r"has no 'adam\.step\..*stripped for inference"):
+    with pytest.raises(TfmrError, match=r"has no 'adam\.step\..*exported for inference"):
         make_trainer().load_state_dict(*state)
 
 

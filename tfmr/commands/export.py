@@ -12,8 +12,8 @@ from tfmr.train import checkpoint
 class Export:
     """Write a checkpoint for inference only: the model in half precision and its tokenizer.
 
-    The file has about an eighth of the size of the run's checkpoint. The commands translate and
-    evaluate take it as --model; training cannot resume from it.
+    The file is about one eighth the size of the run's checkpoint. The commands translate and
+    evaluate accept it as --model; training cannot resume from it.
 
     Example: python -m tfmr export --model runs/pocket-en-fr --out pocket.safetensors
     """

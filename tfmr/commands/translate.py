@@ -51,8 +51,8 @@ class Translate:
     seed: int | None = None
     """With --sample: random seed, 0 if not given."""
     alignment: bool = False
-    """Print a second line, starting with a tab, that has for each word of the translation the
-    source word with the largest attention weight, as source→target."""
+    """Print a second line, starting with a tab, that pairs each word of the translation with the
+    source word that has the largest attention weight, as source→target."""
 
     def __call__(self) -> None:
         """Translate, and print one line per sentence in order."""
@@ -118,7 +118,7 @@ class Translate:
             not given,
             f"expected search or sampling options, got {given} with --sample; omit one of them"
             if self.sample
-            else f"expected --sample with {given}, which are options of sampling; add it",
+            else f"expected --sample with {given}, for sampling only; add --sample",
         )
         if not self.sample:
             return self.decoding.search_options()

@@ -94,7 +94,7 @@ class Batches:
 
     The pairs are sorted by target length, then by source length (ascending for odd target lengths
     and descending for even ones, which keeps adjacent source lengths close), then at random, so
-    that a batch has other pairs in every epoch. The sorted sequence is cut into batches such that
+    that batches differ between epochs. The sorted sequence is cut into batches such that
     the padded size of a batch, its number of pairs times its longest sentence (source or target),
     is at most ``tokens_per_batch``. Then the batches are shuffled. The result depends on
     ``(seed, k)`` only; torch's global random state is neither used nor changed.
@@ -120,7 +120,7 @@ class Batches:
         source, target = _lengths(pairs)
         rows = np.flatnonzero(np.maximum(source, target) <= max_length)
         self.dropped = len(pairs) - len(rows)
-        """Number of pairs that are left out because a side is longer than ``max_length``."""
+        """Number of pairs that are left out because a sentence is longer than ``max_length``."""
         require(
             len(rows) > 0,
             f"expected sentence pairs of at most {max_length} tokens, got none among {len(pairs)}; "

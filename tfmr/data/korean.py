@@ -33,7 +33,7 @@ def render(sentence: Sentence) -> str:
 
 
 def noun_phrase(phrase: NounPhrase) -> str:
-    """Render ``phrase``: no articles; number and counter follow the noun; else 들 if plural."""
+    """Render ``phrase``, without articles; a number and its counter, or 들, follow the noun."""
     words = [_DETERMINERS[phrase.determiner]] if phrase.determiner in _DETERMINERS else []
     if phrase.adjective:
         words.append(phrase.adjective.korean[0])

@@ -151,7 +151,7 @@ def _take(
     seen: set[str],
     accept: Callable[[Sentence], bool],
 ) -> list[SentencePair]:
-    """The next ``n`` accepted pairs whose English is not in ``seen``; adds the English to it."""
+    """The next ``n`` accepted pairs whose English is not yet in ``seen``, to which it is added."""
     require(
         direction in LANGUAGES,
         f"expected a direction of the pocket grammar, {' or '.join(LANGUAGES)}, got {direction!r}",
@@ -169,8 +169,8 @@ def _take(
             rejected += 1
         if rejected >= 5_000:
             raise TfmrError(
-                f"expected {n} different sentences, the grammar gave only {len(taken)}; request "
-                "fewer, or a larger training set"
+                f"expected {n} different sentences, the grammar generated only {len(taken)}; "
+                "request fewer, or a larger training set"
             )
     return taken
 

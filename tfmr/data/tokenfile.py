@@ -247,7 +247,7 @@ def _write(
 def _write_header(file: BinaryIO, dtype: np.dtype[Any], length: int) -> None:
     """Write the header of a ``.npy`` file with one axis at the start of ``file``.
 
-    NumPy pads headers such that the length of the first axis can grow in place.
+    NumPy pads headers, so the length of the first axis can be overwritten with a larger number.
     """
     file.seek(0)
     described = np.lib.format.dtype_to_descr(dtype)
@@ -257,7 +257,7 @@ def _write_header(file: BinaryIO, dtype: np.dtype[Any], length: int) -> None:
 
 
 def _map(path: Path) -> Integer[np.ndarray, " _"]:
-    """Map a ``.npy`` file of which no byte is missing or left over."""
+    """Map a ``.npy`` file, and check that its size matches its header."""
     mapped = np.lib.format.open_memmap(path, mode="r")
     if mapped.offset + mapped.nbytes != path.stat().st_size:
         raise ValueError(f"{path.name} does not have the size in its header")

@@ -2,8 +2,8 @@
 
 Byte-pair encoding follows Sennrich et al. (2016), with one vocabulary for both languages, over
 UTF-8 bytes instead of characters (Radford et al., 2019, section 2.2): 256 symbols spell any text,
-so no text is unknown. The ``tokenizers`` library implements it; :mod:`tfmr.data.bpe` shows the
-algorithm.
+so there are no unknown words. The ``tokenizers`` library implements it; :mod:`tfmr.data.bpe` shows
+the algorithm.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ class Tokenizer:
         vocabulary: Sequence[str],
         merges: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """Make a tokenizer with the tokens ``vocabulary``, which have the ids 4, 5, 6 and so on."""
+        """Make a tokenizer with the tokens ``vocabulary``, whose ids are 4, 5, 6 and so on."""
         self.kind = kind
         self.vocabulary = list(vocabulary)
         self.merges = [(left, right) for left, right in merges]

@@ -53,7 +53,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class BeamStep:
-    """The candidates of one step of a beam search, for printing or drawing it.
+    """The candidates of one step of a beam search, for printing or drawing the search.
 
     Row ``i`` belongs to sentence ``sentences[i]``. Its columns are the candidates in descending
     order of probability. A candidate extends one live hypothesis of the previous step, its parent
@@ -100,10 +100,11 @@ def beam_search_naive(
 ) -> list[Hypothesis]:
     """The ``n_best`` translations of one sentence by beam search, best first.
 
-    The version to read; :func:`beam_search` returns the same. Each step extends every live
-    hypothesis by every token and ranks these candidates by probability (ties by hypothesis, then by
-    id). Candidates among the first ``beam`` that end in ``EOS`` become finished hypotheses. The
-    first ``beam`` candidates that do not end in ``EOS`` are the live hypotheses of the next step.
+    This is the readable version; :func:`beam_search` returns the same hypotheses. Each step extends
+    every live hypothesis by every token and ranks these candidates by probability (ties by
+    hypothesis, then by id). Candidates among the first ``beam`` that end in ``EOS`` become finished
+    hypotheses. The first ``beam`` candidates that do not end in ``EOS`` are the live hypotheses of
+    the next step.
 
     The search ends when ``beam`` hypotheses are finished or the maximum length is reached. The
     hypotheses that are live at the maximum length are truncated and rank below all finished ones.
@@ -154,8 +155,8 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Translate a batch of sentences by beam search: :func:`beam_search_naive` for all at once.
 
-    A sentence leaves the batch when its search ends. It also ends early, with the same result, as
-    soon as no live hypothesis can still become one of the ``n_best``: a log-probability never
+    A sentence leaves the batch when its search ends. A search also ends early, with the same
+    result, as soon as no live hypothesis can become one of the ``n_best``: a log-probability never
     increases, so the score of a live hypothesis is at most its log-probability divided by the
     penalty of the maximum length.
 
@@ -244,7 +245,7 @@ class _BeamState:
         vocab = log_probs.shape[1]
         log_probs[:, :EOS] = -torch.inf
         candidates = log_probs.view(-1, self.beam, vocab).add_(self.log_probs.unsqueeze(2))
-        # At most beam of these end in EOS, one per hypothesis, so at least beam of them continue.
+        # At most `beam` of these end in EOS, one per hypothesis, so at least `beam` continue.
         totals, indices = stable_topk(candidates.flatten(1), 2 * self.beam)
         parents, tokens = indices // vocab, indices % vocab
         is_eos = tokens == EOS

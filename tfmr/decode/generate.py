@@ -1,4 +1,4 @@
-"""What the searches share: input checks, maximum output lengths and the generation loop."""
+"""Code shared by the searches: input checks, maximum output lengths, the generation loop."""
 
 from collections.abc import Callable, Sequence
 

@@ -16,7 +16,7 @@ from tfmr.translator import IncrementalTranslator, Translator
 def greedy_search_naive(model: Translator, source: Int[Tensor, "1 source"]) -> list[int]:
     """Translate one sentence by greedy decoding, without a KV cache.
 
-    The version to read: each step runs the model on the source and the whole prefix.
+    This is the readable version: each step runs the model on the source and the whole prefix.
     :func:`greedy_search` returns the same ids by incremental decoding. Neither generates ``PAD``
     or ``BOS``, the two ids below ``EOS``.
 

@@ -14,8 +14,8 @@ from tfmr.special_tokens import EOS
 from tfmr.translator import IncrementalTranslator
 
 NUCLEUS_CANDIDATES = 64
-"""Top-p first considers only this many of the most probable tokens, which usually contain the
-nucleus. If they do not, it considers the whole vocabulary."""
+"""Top-p sampling first considers only this many of the most probable tokens, which usually contain
+the nucleus. If they do not, it considers the whole vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Sampling:
         require(
             0 < self.temperature < torch.inf,
             f"temperature must be positive and finite: got {self.temperature}; use greedy decoding "
-            "to generate the most probable token always",
+            "to always generate the most probable token",
         )
         require(
             self.top_k is None or self.top_k >= 1,

@@ -1,4 +1,4 @@
-"""Text to text: tokenize sentences, translate them in batches by length, keep their order."""
+"""Translate text: tokenise sentences, translate them in batches by length, keep their order."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ def translate(
     Raises:
         TfmrError: if a sentence is too long or has an unknown word (the message names the
             sentence), the tokenizer is not the model's, the model is in training mode, or an
-            option is out of range or excludes another.
+            option is out of range, or two options exclude each other.
     """
     translations = translate_each(
         model,
@@ -90,7 +90,7 @@ def translate_each(
     on_finished: Callable[[int], object] | None = None,
     on_error: Callable[[int, TfmrError], object] | None = None,
 ) -> Iterator[Translation]:
-    """Translate sentences as :func:`translate` does, and yield each as early as order permits.
+    """Translate sentences as :func:`translate` does; yield each as early as their order permits.
 
     All sentences are checked before the first is translated.
 
@@ -98,7 +98,7 @@ def translate_each(
         first_number: the number of the first sentence, which determines the numbers in messages
             and the seeds; for a text that arrives in several parts.
         on_error: called with the number of each sentence that cannot be translated (too long, or
-            with an unknown word) and the error. An empty translation is yielded in its place.
+            with an unknown word) and the error. An empty translation is yielded instead.
             Without this callback the first such error is raised.
 
     The other arguments are those of :func:`translate`.

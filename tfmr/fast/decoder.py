@@ -6,7 +6,7 @@ mantissa.
 Compared with :meth:`tfmr.model.Transformer.step`:
 
 - The hypotheses of a sentence are parallel queries, ``(sentences, heads, beam, d_k)``. The keys and
-  values of the encoder output are stored once per sentence, however wide the beam.
+  values of the encoder output are stored once per sentence, for any beam size.
 - When hypotheses are dropped and others branch, no key or value is copied. Every key stays in its
   slot, and a mask, the *ancestry*, hides the slots that are not in the prefix of a hypothesis.
 - The weights are prepacked (:mod:`tfmr.fast.prepack`), and multiplied in bf16 where that is faster.
@@ -53,9 +53,9 @@ def prepare(model: Translator, dtype: torch.dtype | None = None) -> IncrementalT
 
     Args:
         model: a trained model; the snapshot is in evaluation mode.
-        dtype: in which matrices are multiplied. If not given, the dtype of the weights, or bf16 for
+        dtype: that of matrix multiplications. If not given, the dtype of the weights, or bf16 for
             a model with more than :data:`tfmr.fast.settings.SMALL_MODEL` fp32 weights on a CPU with
-            bf16 instructions. For a smaller model, the conversion would cost what it saves.
+            bf16 instructions. For a smaller model, the conversion takes as long as it saves.
     """
     if not isinstance(model, Transformer):
         return model
@@ -73,7 +73,7 @@ class FastTransformer:
 
     Args:
         model: the model, which is copied.
-        dtype: in which matrices are multiplied. The residual stream, attention scores, softmax and
+        dtype: that of matrix multiplications. The residual stream, attention scores, softmax and
             layer norms stay in the dtype of the weights.
     """
 
@@ -157,7 +157,7 @@ class FastTransformer:
     def _project_memory_kv(
         self, memory: Float[Tensor, "sentences source d_model"]
     ) -> list[KVCache]:
-        """The keys and values of the encoder output for every block, from one product."""
+        """The keys and values of the encoder output for every block, from one matmul."""
         keys_and_values = rearrange(
             self._project_memory(memory).to(memory.dtype),
             "sentences source (block kv heads d_k) -> block kv sentences heads source d_k",
@@ -175,8 +175,8 @@ class FastState:
     """The state of incremental decoding: a :class:`tfmr.translator.DecoderState`.
 
     Args:
-        caches: of every block; the cross-attention's are filled. Those of the self-attention have
-            ``beam`` slots per position, one for each hypothesis of a sentence.
+        caches: of every block. Those of the cross-attention are filled; those of the self-attention
+            have ``beam`` slots per position, one for each hypothesis of a sentence.
         mask: hides the padding of the encoder output.
         dtype: of the attention scores.
         beam: hypotheses per sentence.
@@ -346,7 +346,7 @@ def _attend(
 ) -> Float[Tensor, "sentences heads query d_k"]:
     """Attention of a few queries.
 
-    On a CPU the fused kernel takes up to ten times as long as the separate products, except for
+    On a CPU the fused kernel takes up to ten times as long as separate matmuls, except for
     one query of one sentence.
     """
     single_query = len(q) == q.shape[2] == 1

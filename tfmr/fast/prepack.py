@@ -1,8 +1,8 @@
-"""Prepacked weights: each matrix is brought once into the layout that the CPU's kernel needs.
+"""Prepacked weights: each matrix is reordered once into the layout that the CPU's kernel needs.
 
 Before a CPU can multiply several rows by a matrix at full speed, the library reorders the matrix.
-A decoding step has so few rows that the reordering takes longer than the product. Here it is done
-once per model. This is the only module that uses private operations of PyTorch.
+A decoding step has so few rows that the reordering takes longer than the multiplication. Here it is
+done once per model. This is the only module that uses private operations of PyTorch.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 PACKED_ROWS = 64
-"""The number of rows that a matrix is prepacked for. The layout serves any number above one."""
+"""The number of rows that a matrix is prepacked for. The layout suits any number of rows."""
 
 SMALL_MATRIX = 2**20
-"""Up to so many numbers, the product with a single row takes less time than calling oneDNN."""
+"""A single row times a matrix of at most this many numbers is faster without oneDNN."""
 
 LinearMap = Callable[[Tensor], Tensor]
 """A linear layer as a function, from ``(*rows, d_in)`` to ``(*rows, d_out)``."""
@@ -47,9 +47,9 @@ def prepacked_linear(
     """:func:`torch.nn.functional.linear` with a fixed weight, multiplied and returned in ``dtype``.
 
     The weight is copied, so a later change of ``weight`` has no effect. It is prepacked if it is on
-    a CPU and :func:`has_prepacking` confirms it for ``dtype``; otherwise the result is that of the
-    plain function. In fp32, the plain function multiplies a single row by a
-    matrix of up to :data:`SMALL_MATRIX` numbers, because it is faster there.
+    a CPU and :func:`has_prepacking` is true for ``dtype``; otherwise the plain function is used. In
+    fp32, the plain function also multiplies a single row by a matrix of up to :data:`SMALL_MATRIX`
+    numbers, because it is faster there.
     """
     weight = weight.detach().to(dtype, copy=True)
     bias = None if bias is None else bias.detach().to(dtype, copy=True)

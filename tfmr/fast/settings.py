@@ -8,9 +8,9 @@ import torch
 from tfmr.translator import IncrementalTranslator
 
 SMALL_MODEL = 2**22
-"""A model with at most so many weights is small: they stay in the cache of one core."""
+"""A model with at most this many weights is small: they fit in the cache of one core."""
 FEW_ROWS = 4
-"""With at most so many rows, a step of a small model is too little work for two threads."""
+"""With at most this many rows, a step of a small model is too little work for two threads."""
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def cpu_matmul_settings(model: IncrementalTranslator, rows: int) -> Iterator[Non
     thread, because waking a second one takes longer than it saves.
 
     The settings are process-wide, so enter this context once, around all calls of a program or
-    around one long call, and not in a thread beside others.
+    around one long call, and not in one of several threads.
 
     Args:
         model: the model that decodes, usually from :func:`tfmr.fast.decoder.prepare`.

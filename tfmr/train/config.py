@@ -40,7 +40,7 @@ class VocabularyConfig:
     kind: Literal["words", "bpe"] = "bpe"
     """Whole words, or byte-pair encoding, shared by both languages."""
     size: int = 5000
-    """Maximum number of BPE tokens. A word vocabulary has as many tokens as the training set."""
+    """Maximum number of BPE tokens. A word vocabulary has every word of the training set."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class TrainConfig:
             f"betas must be in [0, 1): got {list(self.betas)}",
         )
         require(self.eps >= 0, f"eps must not be negative: got {self.eps}")
-        require(0 <= self.seed < 2**63, f"seed must be in 0 … 2^63 - 1: got {self.seed}")
+        require(0 <= self.seed < 2**63, f"seed must be between 0 and 2^63 - 1: got {self.seed}")
         for name in ("label_smoothing", "ema_decay"):
             value = getattr(self, name)
             require(0 <= value < 1, f"{name} must be in [0, 1): got {value}")
@@ -128,11 +128,11 @@ class CheckpointConfig:
     seconds: float = 60.0
     """Training time between two saves of the run. Each save replaces the one before it."""
     steps: int = 0
-    """Save every so many steps instead; 0 means by time."""
+    """Steps between two saves; 0 means that ``seconds`` applies."""
     average: int = 0
-    """The run's model is the mean of the weights of this many last checkpoints (Vaswani et al.,
-    2017, section 6.1), which are kept in the folder ``checkpoints``; 0 disables averaging. A run
-    uses either this or ``train.ema_decay``."""
+    """Number of checkpoints whose weights are averaged: the run's model is the mean of the last
+    ones (Vaswani et al., 2017, section 6.1), which are kept in the folder ``checkpoints``. 0
+    disables averaging. A run uses either this or ``train.ema_decay``."""
     average_every: int = 0
     """Steps between two checkpoints to be averaged."""
 
@@ -159,11 +159,11 @@ class EvalConfig:
 
     eval_every: int = 0
     """Steps between two validations. The run's model is then the one with the best validation
-    result; with 0 there is no validation and the run's model is the last."""
+    result. With 0 there is no validation, and the run's model is the last one."""
     metric: Literal["bleu", "loss"] = "bleu"
     """What a validation compares: BLEU of greedy translations, or the loss, which is faster."""
     patience: int = 0
-    """Stop training after so many validations in a row without an improvement; 0 means never."""
+    """Stop training after this many validations in a row without improvement; 0 means never."""
     beam: int = 4
     """Beam size for the evaluation, in addition to greedy decoding; 1 means greedy only."""
 
@@ -263,7 +263,7 @@ class Recipe:
         return Batches(pairs, self.batches.tokens_per_batch, self.train.seed, self.model.max_length)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every value of the recipe, as its TOML file has them."""
+        """All values of the recipe, as in its TOML file."""
         values: dict[str, Any] = registry.unstructure(self)
         for name in UNKNOWN_VOCABULARY:
             del values["model"][name]
@@ -316,8 +316,8 @@ class Recipe:
         r"""Estimated floating-point operations of ``steps`` steps with full batches.
 
         :math:`6 \times` parameters :math:`\times` tokens of one side: every weight costs a
-        multiplication and an addition per token in the forward pass, and twice that in the
-        backward pass. Encoder weights apply to source tokens, decoder and output weights to
+        multiplication and an addition per token in the forward pass, and twice as many operations
+        in the backward pass. Encoder weights apply to source tokens, decoder and output weights to
         target tokens; a full batch has equally many of each. A three-way tied embedding is
         counted once, as the output projection. The products of queries and keys, and of attention
         weights and values, are left out.

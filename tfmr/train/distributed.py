@@ -10,7 +10,7 @@ are PyTorch's implementations.
 The main process writes the files of the run and all processes read them, so the run directory must
 be on a file system that all of them share. A checkpoint does not depend on the number of processes
 or on sharding: any number of processes can resume it. With the same number, the resumed run is
-bit-identical to an uninterrupted one; with another number it is equal up to rounding, if each step
+bit-identical to an uninterrupted one. With another number it is equal up to rounding, if each step
 uses the same number of batches.
 """
 
@@ -57,7 +57,7 @@ class Terminated(BaseException):
 
 @dataclass
 class World:
-    """The processes of a run as one of them sees them; by default a single process."""
+    """The processes of a run, with the rank of this one; by default a single process."""
 
     rank: int = 0
     """Number of this process, from 0."""
@@ -137,7 +137,7 @@ class World:
                 f"the run stopped because one of its {world.size} processes ended, was terminated "
                 f"or did not respond; {world.resume_hint()}"
             )
-            # Every process prints its own cause: any of them can be what ended the run.
+            # Every process prints its own error: any of them may be the cause.
             print(f"[rank {world.rank}] {type(error).__name__}: {error}", file=sys.stderr)
             raise SystemExit(1) from error
         finally:
@@ -225,8 +225,8 @@ def wrap_distributed(module: LossModule, world: World, *, fsdp: bool = False) ->
 def no_sync(module: nn.Module) -> AbstractContextManager[None]:
     """Accumulate gradients in each process without averaging them over the processes.
 
-    With FSDP they are averaged in every backward pass all the same, because no process has memory
-    for all of them.
+    With FSDP they are still averaged in every backward pass, because no process has memory for all
+    of them.
     """
     if isinstance(module, DistributedDataParallel):
         return module.no_sync()

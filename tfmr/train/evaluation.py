@@ -129,11 +129,11 @@ class Evaluator:
     Args:
         corpus: its validation and test sets are used.
         tokenizer: the tokenizer of the models.
-        recipe: the metric, the beam size, the batch size, and the models' maximal length.
+        recipe: the metric, the beam size, the batch size, and the models' maximum length.
         quiet: show no progress bar.
 
     Raises:
-        TfmrError: if a sentence is longer than the models' maximal length, or a source sentence
+        TfmrError: if a sentence is longer than the models' maximum length, or a source sentence
             contains a token that is not in the vocabulary; checked before any training.
     """
 
@@ -209,6 +209,6 @@ def _references(pairs: Sequence[SentencePair]) -> list[str]:
 def _check_length(length: int, max_length: int, split: str, sentence: str) -> None:
     if length > max_length:
         raise TfmrError(
-            f"expected at most {max_length} tokens, the model's max_length, and a sentence of the "
+            f"expected at most {max_length} tokens, the model's max_length, but a sentence of the "
             f"{split} set has {length}: shorten it or remove it ({sentence[:40]!r}…)"
         )

@@ -115,8 +115,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         # once_differentiable does not detect a d_loss without a graph, which is the usual case.
         if torch.is_grad_enabled():
             raise TfmrError(
-                "linear_cross_entropy has no second derivatives, which create_graph=True asks "
-                "for: use cross_entropy(x @ weight.T, target, label_smoothing)"
+                "linear_cross_entropy has no second derivatives, which create_graph=True requires: "
+                "use cross_entropy(x @ weight.T, target, label_smoothing)"
             )
         d_x, d_weight = (None if d is None else d_loss * d for d in ctx.saved_tensors)
         return d_x, d_weight, None, None, None
@@ -134,7 +134,7 @@ def linear_cross_entropy(
     them for the backward pass. This function computes them for a few positions at a time, replaces
     them by their gradient in the same pass, and discards them. Gradients are computed only where
     autograd needs them: evaluation under :func:`torch.no_grad` costs one matmul instead of three.
-    Under :class:`torch.autocast` the matmuls use autocast's dtype, everything else the weights'.
+    Under :class:`torch.autocast` the matmuls use autocast's dtype, all else that of the weights.
 
     Args:
         x: decoder output ``(batch, target, d_model)``.

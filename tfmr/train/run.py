@@ -71,7 +71,7 @@ class Run:
 
     Raises:
         TfmrError: without ``resume``, if the folder holds files that would be overwritten; with
-            ``resume``, if it has no checkpoint, or the checkpoint is of another corpus or recipe.
+            ``resume``, if it has no checkpoint, or one for another corpus or recipe.
     """
 
     def __init__(
@@ -332,7 +332,7 @@ class Run:
             yield after_step
 
     def _stop(self) -> None:
-        """Save after Ctrl-C, and raise an error that says how to resume."""
+        """Save after Ctrl-C, and raise an error that states how to resume."""
         if self.trainer.steps_done == 0:
             if self.world.is_main:
                 (self.folder / "recipe.toml").unlink(missing_ok=True)
@@ -354,7 +354,7 @@ class Run:
         return model
 
     def best_model(self) -> tuple[Translator, int]:
-        """The run's model and its step: that of the best validation, else the current model."""
+        """The model with the best validation result, or the current one; and its step."""
         best = best_validation(self.validations)
         if best is None:
             return self.current_model(), self.trainer.steps_done
@@ -469,7 +469,7 @@ class Run:
 
     @contextmanager
     def _named_disk_errors(self) -> Iterator[None]:
-        """Turn an :class:`OSError` into an error that names the folder and what to do."""
+        """Turn an :class:`OSError` into an error that names the folder and the remedy."""
         try:
             yield
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The training loop: one optimiser step, the loop over steps, and the state needed to resume it."""
+"""The training loop: one optimiser step, the loop over steps, and the state for resuming it."""
 
 import copy
 import math
@@ -63,7 +63,7 @@ class Trainer:
     A step (:meth:`step`) sets the learning rate, accumulates the gradients of its batches, clips
     them, takes one Adam step and updates the exponential moving average (EMA) of the weights.
     :meth:`run` repeats it over the batches of epoch after epoch. A trainer that loads the
-    :meth:`state_dict` of another continues bit for bit as that one would have.
+    :meth:`state_dict` of another continues with results bit-identical to the other's.
 
     The random numbers of dropout are derived from the seed, the step and the position of the batch
     in the step, so they are not part of the state. Evaluation between two steps does not change
@@ -185,7 +185,7 @@ class Trainer:
     def _update_ema(self) -> None:
         """Move the EMA towards the weights, with a smaller decay in the first steps.
 
-        The EMA starts from random weights; the warm-up of the decay makes it forget them quickly.
+        The EMA starts from random weights; the smaller decay quickly reduces their influence.
         """
         if self.ema:
             decay = min(self.config.ema_decay, self.steps_done / (self.steps_done + 10))
@@ -318,7 +318,7 @@ class Trainer:
 
     @torch.no_grad()
     def load_state_dict(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
-        """Continue from what :meth:`state_dict` returned, as if the run had never stopped.
+        """Restore the state that :meth:`state_dict` returned.
 
         Raises:
             TfmrError: if a tensor or a value is missing.
@@ -343,7 +343,7 @@ class Trainer:
             self.seconds = progress["seconds"]
         except KeyError as error:
             raise TfmrError(
-                f"the checkpoint has no {error}, which resuming needs: was it stripped for "
+                f"the checkpoint has no {error}, which resuming needs: was it exported for "
                 "inference? Train again from the start"
             ) from error
 
@@ -351,8 +351,8 @@ class Trainer:
 def compile_blocks(model: Translator) -> None:
     """Compile each encoder and decoder block of ``model`` with :func:`torch.compile`.
 
-    All encoder blocks share one kernel, and all decoder blocks another. The rest of the model gains
-    nothing from compilation. A copy of the model is not compiled.
+    All encoder blocks share one kernel, and all decoder blocks another. Compiling the rest of the
+    model would save no time. A copy of the model is not compiled.
 
     Raises:
         TfmrError: if the model has no such blocks.

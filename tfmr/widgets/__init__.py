@@ -1,4 +1,4 @@
-"""Interactive figures: widgets in a notebook, and in the page with their JavaScript only."""
+"""Interactive figures: widgets in a notebook, JavaScript alone on a page."""
 
 from tfmr.widgets.attention import AttentionFigure
 

@@ -1,9 +1,9 @@
-// Runs the book's live figures in a page, without a kernel: reads what the notebook stored,
-// loads each figure's own module, and hands it a model to read and write.
+// Runs the book's interactive figures in a page, without a kernel: reads the state that the notebook
+// stored, loads the module of each figure, and calls it with a model.
 
 const WIDGETS = new URL("../widgets/", import.meta.url);
 
-/** The part of an anywidget model that a figure may use. */
+/** The subset of an anywidget model that a figure may use. */
 function makeModel(state) {
   const values = structuredClone(state);
   const listeners = new Map();
@@ -31,7 +31,7 @@ function makeModel(state) {
   };
 }
 
-/** "tfmr.widgets.attention.AttentionFigure" lives in attention.js and attention.css. */
+/** "tfmr.widgets.attention.AttentionFigure" is in attention.js and attention.css. */
 function fileOf(state) {
   return state._anywidget_id.split(".").at(-2);
 }
