@@ -1,8 +1,9 @@
 """Attention: masks, scaled dot-product attention and multi-head attention.
 
-Masks are boolean and ``True`` means "may attend": ``True`` keeps a key, ``False`` hides it. This is
-the convention of :func:`torch.nn.functional.scaled_dot_product_attention`;
-:class:`torch.nn.MultiheadAttention` uses the opposite one.
+:class:`tfmr.model.Transformer` makes the masks of a batch by the functions below. Masks are boolean
+and ``True`` means "may attend": ``True`` keeps a key, ``False`` hides it. This is the convention of
+:func:`torch.nn.functional.scaled_dot_product_attention`; :class:`torch.nn.MultiheadAttention` uses
+the opposite one.
 """
 
 import math

@@ -1,4 +1,8 @@
-"""The key-value cache of incremental decoding: each position is projected once."""
+"""The key-value cache of incremental decoding.
+
+It stores the keys and values of earlier positions, so that each is computed only once. Both the
+readable decoder and :mod:`tfmr.fast.decoder` use it.
+"""
 
 import torch
 from jaxtyping import Float, Int

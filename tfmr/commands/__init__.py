@@ -1,1 +1,4 @@
-"""The command line, a module for each command."""
+"""The subcommands of ``python -m tfmr``, one per module.
+
+:mod:`~tfmr.commands.data` and :mod:`~tfmr.commands.decoding` are options that several share.
+"""

@@ -1,9 +1,12 @@
-"""Decoding optimised for speed: in fp32, the logits of the readable decoder up to rounding.
+"""Decoding optimised for speed.
 
-:func:`prepare` makes an explicit snapshot of a trained model and sets the dtype of its products.
-Everything that only speeds up decoding is here: prepacked weights (:mod:`~tfmr.fast.prepack`),
-incremental decoding with the hypotheses of a beam as parallel queries (:mod:`~tfmr.fast.decoder`),
-and the selection of the best candidates (:mod:`~tfmr.fast.topk`).
+:func:`prepare` makes an explicit snapshot of a trained model, which the searches of
+:mod:`tfmr.decode` accept like the model itself. The commands ``translate`` and ``evaluate`` use it;
+``translate()`` uses whichever it is given. In fp32 its logits equal those of the model up to
+rounding. The parts are prepacked weights (:mod:`~tfmr.fast.prepack`), incremental decoding with the
+hypotheses of a beam as parallel queries (:mod:`~tfmr.fast.decoder`), the selection of the best
+candidates (:mod:`~tfmr.fast.topk`), and the settings of a whole call
+(:mod:`~tfmr.fast.settings`).
 """
 
 from tfmr.fast.decoder import FastTransformer, prepare

@@ -1,4 +1,4 @@
-"""Interactive figures: widgets in a notebook, JavaScript alone on a page."""
+"""Interactive figures: Jupyter widgets that also work on a web page without a kernel."""
 
 from tfmr.widgets.attention import AttentionFigure
 
