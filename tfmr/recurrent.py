@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from tfmr.errors import TfmrError, require
 
+# Hidden state and cell state, ``(h, c)``.
 LSTMState = tuple[Tensor, Tensor]
-"""Hidden state and cell state, ``(h, c)``."""
 S = TypeVar("S", Tensor, LSTMState)
 """The state of one layer: the hidden state ``h``, or ``(h, c)`` for an LSTM."""
 

@@ -47,7 +47,7 @@ def build_pages(root: Path, out: Path) -> Path:
         *(sys.executable, "-c", "from jupyter_book.cli.main import main; main()"),
         *("build", "-W", "-n", "--keep-going", "-q", str(root), "--path-output", str(out)),
     ]
-    environment = os.environ | {"PYTHONPATH": str(root)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(ROOT)])}
     done = subprocess.run(
         command, cwd=root, env=environment, capture_output=True, text=True, check=False
     )

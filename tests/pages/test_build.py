@@ -97,7 +97,7 @@ def test_a_broken_cross_reference_turns_the_build_red(
     (book / "book" / f"{CHAPTER}.ipynb").write_text(
         notebook(f"# Self-attention\n\n{fault}"), encoding="utf-8"
     )
-    with pytest.raises(site.SiteError, match="the site is as it was"):
+    with pytest.raises(site.SiteError, match="the site was not changed"):
         site.build(book, out)
     said = capfd.readouterr().err
     assert "WARNING" in said

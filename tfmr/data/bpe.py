@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+# Two adjacent symbols of a word.
 SymbolPair = tuple[str, str]
-"""Two adjacent symbols of a word."""
 
 
 def bpe_merges(words: Mapping[str, int], n: int) -> list[SymbolPair]:

@@ -7,8 +7,8 @@ from typing import Literal
 
 from tfmr.errors import require
 
+# Source text and target text.
 SentencePair = tuple[str, str]
-"""Source text and target text."""
 PairSource = Collection[SentencePair]
 """Sentence pairs with a known count that can be iterated any number of times: a list, or
 :class:`StreamedPairs`."""

@@ -30,10 +30,10 @@ from tfmr.errors import TfmrError, require
 
 Ids = Sequence[int] | Integer[np.ndarray, " _"]
 """A sentence: a list of ids, or a view of a token file."""
+# Source ids and target ids.
 IdPair = tuple[Ids, Ids]
-"""Source ids and target ids."""
+# Some pairs: the ids of all their sentences in one array, and the lengths of the sentences.
 Chunk = tuple[Integer[np.ndarray, " tokens"], Integer[np.ndarray, "pairs 2"]]
-"""Some pairs: the ids of all their sentences in one array, and the lengths of the sentences."""
 
 FORMAT = "tfmr-tokens-2"
 CHUNK = 2048
