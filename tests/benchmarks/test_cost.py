@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.claims import exponent
 from benchmarks.cost import attention, decoding, training
 from benchmarks.scaling import fit, fitted, peak_bytes, points, seconds_of
 from tfmr.data.corpus import Corpus
@@ -149,15 +150,3 @@ def test_training_is_measured_for_every_subset() -> None:
     assert rows[-1]["quantity"] == "seconds"
     with pytest.raises(TfmrError, match=r"an epoch of the whole corpus has [23] steps: .* got 1"):
         training.measure(corpus, steps=1, shares=(4, 2, 1))
-
-
-def exponent(rows: list[dict[str, Any]], quantity: str, **selection: str) -> float:
-    """The fitted exponent of ``quantity``."""
-    (law,) = (
-        row
-        for row in rows
-        if row["what"] == "fit"
-        and row["quantity"] == quantity
-        and all(row[name] == value for name, value in selection.items())
-    )
-    return float(law["exponent"])

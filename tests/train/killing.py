@@ -89,7 +89,7 @@ def written(path: Path) -> tuple[int, int]:
 
 
 def made(fill: float) -> Checkpoint:
-    """A checkpoint of some size, all of whose numbers are ``fill``."""
+    """A large checkpoint in which every weight is ``fill``."""
     config = TransformerConfig(
         source_vocab=7,
         target_vocab=7,
