@@ -42,8 +42,8 @@ class Visit:
 
     def open(self, name: str, *, theme: str = "light", width: int = 1280) -> Page:
         """Go to a page in a colour theme and at a width, and wait until math and figures stand."""
-        for heard in (self.foreign, self.missing, self.errors):
-            heard.clear()
+        for record in (self.foreign, self.missing, self.errors):
+            record.clear()
         self.page.set_viewport_size({"width": width, "height": 900})
         if urlsplit(self.page.url).netloc:
             self.set_theme(theme)
@@ -99,7 +99,9 @@ def visit(chromium: Browser, address: str) -> Iterator[Visit]:
     page.on("pageerror", lambda error: made.errors.append(str(error)))
     page.on(
         "console",
-        lambda said: made.errors.append(said.text) if said.type in ("error", "warning") else None,
+        lambda message: (
+            made.errors.append(message.text) if message.type in ("error", "warning") else None
+        ),
     )
     page.on(
         "response",

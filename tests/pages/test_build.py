@@ -99,8 +99,8 @@ def test_a_broken_cross_reference_turns_the_build_red(
     )
     with pytest.raises(site.SiteError, match="the site was not changed"):
         site.build(book, out)
-    said = capfd.readouterr().err
-    assert "WARNING" in said
-    assert named in said
+    output = capfd.readouterr().err
+    assert "WARNING" in output
+    assert named in output
     assert [path.name for path in out.rglob("*.html")] == ["old.html"]
     assert [path.name for path in out.iterdir()] == ["en"]

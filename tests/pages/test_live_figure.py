@@ -26,8 +26,8 @@ def figure() -> AttentionFigure:
         each for each in states if each.get("_anywidget_id", "").endswith(".AttentionFigure")
     )
     assert "_esm" not in state
-    wanted = ("tokens", "q", "k", "v", "selected", "causal", "scaled")
-    return AttentionFigure(**{name: state[name] for name in wanted})
+    names = ("tokens", "q", "k", "v", "selected", "causal", "scaled")
+    return AttentionFigure(**{name: state[name] for name in names})
 
 
 @pytest.fixture
