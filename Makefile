@@ -53,6 +53,10 @@ serve: $(READY) ## show the site on this machine
 	@test -f site/index.html || $(MAKE) book
 	$(PY) -m tools.site serve
 
+.PHONY: lab
+lab: $(READY) ## start JupyterLab on a working copy of the chapters in lab/
+	$(PY) -m tools.lab
+
 .PHONY: test
 test: $(READY) ## run all checks: chapters, site, package, pages, and the checks themselves
 	$(say) 'browser'

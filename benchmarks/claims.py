@@ -8,23 +8,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.heads import MODEL, ablations, weights_fingerprint
-from benchmarks.record import FOLDER, Record, read_all
+from benchmarks.record import Record, read_all
 from benchmarks.scaling import Row, fitted, points
 from benchmarks.speed import OWN, PEAK
-from benchmarks.tables import fastest, render
+from benchmarks.tables import README, fastest, render
 from benchmarks.timing import ratio
 from tfmr.model import Transformer
+from tfmr.records import FOLDER
 from tfmr.train import checkpoint
 
 Claims = Iterator[tuple[str, bool]]
 """Statements, and whether they hold."""
 
 
-def check(folder: Path = FOLDER) -> list[str]:
+def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
     """The claims that do not hold; empty if all do."""
     records = read_all(folder)
     claims = [
-        *rendering(folder, records),
+        *rendering(readme, records),
         *provenance(records),
         *speed(records),
         *quality(records["quality"]),
@@ -38,9 +39,9 @@ def check(folder: Path = FOLDER) -> list[str]:
     return [claim for claim, holds in claims if not holds]
 
 
-def rendering(folder: Path, records: dict[str, Record]) -> Claims:
+def rendering(readme: Path, records: dict[str, Record]) -> Claims:
     """README.md has the rendered tables."""
-    text = (folder / "README.md").read_text("utf-8")
+    text = readme.read_text("utf-8")
     yield "README.md is up to date: run python -m benchmarks.tables", render(text, records) == text
 
 

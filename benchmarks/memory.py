@@ -96,7 +96,7 @@ def measure(path: Path, reader: str, batches: int) -> dict[str, Any]:
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(path), reader, str(batches)],
-        cwd=record.FOLDER.parent,
+        cwd=record.ROOT,
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -2,8 +2,8 @@
 
 Three lines read any of them::
 
-    import json
-    record = json.loads(Path("benchmarks/speed.json").read_text("utf-8"))
+    import json; from tfmr.records import record_path
+    record = json.loads(record_path("speed.json").read_text("utf-8"))
     rows = [row for row in record["rows"] if row["task"] == "greedy"]
 
 ``rows`` are flat: one dictionary of names and plain values per result. ``settings`` holds what all
@@ -24,11 +24,12 @@ from typing import Any, TypedDict, cast
 import torch
 
 from tfmr.errors import TfmrError, require
+from tfmr.records import FOLDER
 from tfmr.train.metadata import environment_info
 from tfmr.train.run_dir import write_text
 
-FOLDER = Path(__file__).parent
-"""The folder of the records."""
+ROOT = Path(__file__).parent.parent
+"""The root folder of the project."""
 LIBRARIES = ("transformers", "x-transformers", "sacrebleu", "numpy")
 """Libraries whose versions are recorded in addition to those of :func:`environment_info`."""
 

@@ -30,13 +30,16 @@ from typing import Any
 
 import tyro
 
-from benchmarks.record import FOLDER, Record, read_all
+from benchmarks.record import Record, read_all
 from benchmarks.speed import OWN, PEAK
 from benchmarks.timing import ratio
 from tfmr.errors import TfmrError, require
+from tfmr.records import FOLDER
 from tfmr.train.run_dir import write_text
 
 Row = dict[str, Any]
+
+README = Path(__file__).parent / "README.md"
 
 BEGIN = "<!-- Rendered by python -m benchmarks.tables; edits below are lost. -->"
 END = "<!-- End of the rendered tables. -->"
@@ -52,25 +55,26 @@ SCORED = {
 
 @dataclass(frozen=True)
 class Tables:
-    """Render the records of this folder into its README.md."""
+    """Render the records into benchmarks/README.md."""
 
     check: bool = False
     """Do not write; fail if the file differs from the rendering."""
     folder: Path = FOLDER
-    """The folder of the records and of README.md."""
+    """The folder of the records."""
+    readme: Path = README
+    """The file that contains the tables."""
 
     def __call__(self) -> None:
         """Render or check."""
-        path = self.folder / "README.md"
-        before = path.read_text("utf-8")
+        before = self.readme.read_text("utf-8")
         after = render(before, read_all(self.folder))
         if self.check:
             require(
                 before == after,
-                f"{path.name} differs from its records: run python -m benchmarks.tables",
+                f"{self.readme.name} differs from its records: run python -m benchmarks.tables",
             )
         elif before != after:
-            write_text(path, after)
+            write_text(self.readme, after)
 
 
 def render(text: str, records: dict[str, Record]) -> str:

@@ -27,7 +27,6 @@ from benchmarks.workload import token_pairs
 from tfmr.errors import TfmrError, require
 from tfmr.train.metadata import commit
 
-ROOT = record.FOLDER.parent
 # Runs under the code of either checkout. Commits up to e2c3efc name the function that prepares a
 # task ``bout``, and decode in bf16 if float32_matmul_precision is "medium".
 WORKER = """
@@ -101,7 +100,7 @@ class Versus:
     def measure(self, task: Task, precision: Arithmetic, pairs: Path) -> dict[str, Any]:
         """A row of the record: one task in one precision."""
         arguments = [task, precision, str(self.rounds), str(pairs)]
-        with worker(ROOT, arguments) as new, worker(self.checkout, arguments) as old:
+        with worker(record.ROOT, arguments) as new, worker(self.checkout, arguments) as old:
             tokens = [each.readline() for each in (new, old)]
             require(
                 tokens[0] == tokens[1],

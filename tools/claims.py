@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks import claims as benchmark_claims
 from tfmr.train.config import find_recipe
+from tfmr.records import record_path
 from tools import ROOT
 
 Claims = Iterator[tuple[str, bool]]
@@ -81,11 +82,11 @@ def recorded_run() -> Claims:
     common |= {"parameters": run["parameters"], "commit": run["commit"]}
     common |= {"threads": run["hardware"]["threads"]}
     same = [common | row for row in run["scores"]] == first
-    yield "benchmarks/multi30k-de-en is the first run in multi30k.json", same
+    yield "multi30k-de-en is the first run in multi30k.json", same
 
 
 def _read(name: str) -> Any:
-    return json.loads((ROOT / "benchmarks" / name).read_text("utf-8"))
+    return json.loads(record_path(name).read_text("utf-8"))
 
 
 def main() -> int:

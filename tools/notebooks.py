@@ -2,8 +2,8 @@
 
 ``refresh`` executes chapters and stores their outputs, ``normalise`` rewrites files without
 executing them, and ``check`` lists what differs from the normal form. Execution is done by nbclient
-and the file format by nbformat. This module makes the rest reproducible: metadata, widget
-identifiers, and the alternative text of pictures.
+and the file format by nbformat. This module makes the rest reproducible: the setup cell, metadata,
+widget identifiers, and the alternative text of pictures.
 """
 
 import argparse
@@ -20,14 +20,14 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from tools import ROOT
+from tools import ROOT, portable
 
 CELL_SECONDS = 120
 PNG_BYTES = 60_000
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 NOTEBOOK_METADATA = ("myst", "mystnb", "widgets")
-CELL_METADATA = ("tags", "mystnb")
+CELL_METADATA = ("tags", "mystnb", "jupyter", portable.COLLAPSED)
 NBVAL_MARKS = re.compile(
     r"^\s*#\s*(NBVAL_\w+|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$|^(nbval-[\w-]+|raises-exception)$",
     re.MULTILINE,
@@ -148,6 +148,7 @@ def normal_form(notebook: NotebookNode) -> str:
     kept["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
     kept["language_info"] = {"name": "python"}
     notebook.metadata = nbformat.from_dict(kept)
+    portable.set_up(notebook)
     count = 0
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict(
@@ -171,7 +172,7 @@ def normal_form(notebook: NotebookNode) -> str:
 
 def problems(notebook: NotebookNode) -> list[str]:
     """What a chapter must not contain, as one message each."""
-    found = []
+    found = portable.problems(notebook)
     cells = (cell for cell in notebook.cells if cell.cell_type == "code")
     for number, cell in enumerate(cells, start=1):
         where = f"code cell {number}"

@@ -114,13 +114,7 @@ def serve(port: int) -> None:
 
 def main() -> int:
     """Build or serve the site; the exit status is 2 on failure."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.site",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="TFMR_REPOSITORY=https://github.com/owner/name adds buttons that open a chapter in "
-        "Colab and Binder.",
-    )
+    parser = argparse.ArgumentParser(prog="python -m tools.site", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build", help="build site/en/ from verified chapters")
     serving = commands.add_parser("serve", help="serve site/ on this machine")

@@ -11,6 +11,7 @@ from benchmarks.cost import attention, decoding, training
 from benchmarks.record import collect_metadata, write
 from tfmr.data import corpora
 from tfmr.errors import TfmrError
+from tfmr.records import FOLDER
 from tfmr.train.trainer import StepRecord
 
 Part = Literal["attention", "decoding", "training"]
@@ -27,7 +28,7 @@ def cost(
     corpus: str = "multi30k",
     direction: str = "de-en",
     rounds: int = 5,
-    out: Path = Path(__file__).parent,
+    out: Path = FOLDER / "cost",
 ) -> None:
     """Measure how cost scales, on one thread, in about seven minutes, and record it.
 

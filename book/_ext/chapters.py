@@ -7,7 +7,6 @@ from typing import Any
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
@@ -79,17 +78,6 @@ def is_mime_bundle(node: nodes.Node) -> bool:
     return isinstance(node, nodes.container) and node.get("nb_element") == "mime_bundle"
 
 
-def number_exercises(app: Sphinx, env: BuildEnvironment) -> list[str]:
-    """Number exercises within a chapter: the second exercise of chapter 4 is 4.2."""
-    for docname, numbers in env.toc_fignumbers.items():
-        chapter = chapter_number(docname)
-        exercises = numbers.get("exercise", {})
-        if chapter is not None:
-            for number, name in enumerate(exercises, start=1):
-                exercises[name] = (chapter, number)
-    return []
-
-
 def description(doctree: nodes.document) -> str:
     """The first paragraph of a page as plain text, shortened at a word boundary."""
     section = next(doctree.findall(nodes.section), doctree)
@@ -129,6 +117,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_transform(NumberTitle)
     app.add_transform(DescribePictures)
     app.add_post_transform(NameChapters)
-    app.connect("env-get-updated", number_exercises, priority=900)
     app.connect("html-page-context", describe_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

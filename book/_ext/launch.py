@@ -1,14 +1,15 @@
-"""Buttons that open a chapter in Colab or Binder, if the book is built with its repository."""
+"""Buttons that open a chapter in Colab or Binder, if the address of the repository is set."""
 
-import os
 import re
+from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.errors import ExtensionError
 
-SETTING = "TFMR_REPOSITORY"
+from tools import published
+
 ADDRESS = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+")
 SERVICES = {
     "notebook_interface": "jupyterlab",
@@ -24,7 +25,7 @@ def launch_options(repository: str) -> dict[str, Any]:
         return {"repository_url": "", "launch_buttons": {}}
     if not ADDRESS.fullmatch(address):
         raise ExtensionError(
-            f"expected {SETTING} to be the address of the book's repository, such as "
+            "expected Repository in pyproject.toml to be the address of the repository, such as "
             f"https://github.com/owner/name, got {repository!r}"
         )
     return {
@@ -35,8 +36,8 @@ def launch_options(repository: str) -> dict[str, Any]:
 
 
 def add_buttons(app: Sphinx, config: Config) -> None:
-    """Set the theme options from the environment variable."""
-    config.html_theme_options.update(launch_options(os.environ.get(SETTING, "")))
+    """Set the theme options from the address in ``pyproject.toml``."""
+    config.html_theme_options.update(launch_options(published("Repository", Path(app.srcdir)) or ""))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import quality, speed, versus
+from benchmarks import quality, record, speed, versus
 from benchmarks.quality import Quality
 from benchmarks.record import read
 from benchmarks.speed import PEAK, Speed, exact_settings, matmul_error
@@ -90,7 +90,7 @@ def test_a_checkout_is_compared_with_itself(
     monkeypatch.setattr(versus, "token_pairs", lambda: (PAIRS, "generated"))
     monkeypatch.setattr(versus, "WORKER", SMALL + versus.WORKER)
     out = tmp_path / "versus.json"
-    Versus(versus.ROOT, tasks=("greedy",), precisions=("fp32",), rounds=2, out=out)()
+    Versus(record.ROOT, tasks=("greedy",), precisions=("fp32",), rounds=2, out=out)()
     [row] = read(out)["rows"]
     assert (row["task"], row["precision"], len(row["seconds_new"])) == ("greedy", "fp32", 2)
     assert row["ratio_min"] <= row["ratio"] <= row["ratio_max"]

@@ -169,12 +169,12 @@ def test_missing_marks_raise() -> None:
 
 def test_check_reports_a_changed_file(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(f"{BEGIN}{END}", "utf-8")
-    Tables(folder=tmp_path)()
-    Tables(check=True, folder=tmp_path)()
+    Tables(folder=tmp_path, readme=tmp_path / "README.md")()
+    Tables(check=True, folder=tmp_path, readme=tmp_path / "README.md")()
     text = (tmp_path / "README.md").read_text("utf-8")
     (tmp_path / "README.md").write_text(text.replace("no records", "few records"), "utf-8")
     with pytest.raises(TfmrError, match="differs from its records"):
-        Tables(check=True, folder=tmp_path)()
+        Tables(check=True, folder=tmp_path, readme=tmp_path / "README.md")()
 
 
 def test_a_retyped_number_differs_from_the_rendering() -> None:

@@ -91,7 +91,7 @@ def tracked() -> list[Path]:
 
 
 FOLDERS = ("home", "work", "root", "tmp", "Users")
-REGISTRIES = ("py|pi.org", "python|hosted.org", "npm|js.org", "npm|js.com", "download.py|torch.org")
+REGISTRIES = ("py|pi.org", "python|hosted.org", "npm|js.org", "npm|js.com")
 FOREIGN = re.compile(
     "|".join(
         [rf"(?<![\w.}}])/{folder}/\w" for folder in FOLDERS]

@@ -1,6 +1,7 @@
 """The build, on a book of two pages: red when it should be, and without dead buttons."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -11,14 +12,34 @@ from tools import ROOT, site
 
 CHAPTER = "04-self-attention"
 EXERCISES = """
-```{exercise}
-:label: one
-Do this.
-```
+See [Elman (1990)](https://doi.org/10.1207/s15516709cog1402_1) on the [softmax](glossary.md#term-softmax).
 
-```{exercise}
-:label: two
-After {ref}`one`, do that.
+## Exercises
+
+### Exercise 4.1
+
+Do this.
+
+<details>
+<summary>Hint</summary>
+
+A *hint*.
+
+</details>
+
+#### Solution of exercise 4.1
+
+It is done.
+
+### Exercise 4.2
+
+After the [first exercise](#exercise-4-1), do that.
+"""
+GLOSSARY = """# Glossary
+
+```{glossary}
+softmax
+  A function.
 ```
 """
 REPOSITORY = "https://github.com/owner/name"
@@ -30,16 +51,18 @@ def notebook(text: str) -> str:
 
 
 @pytest.fixture
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A book with the real configuration, extensions and styles, and two pages."""
-    monkeypatch.delenv("TFMR_REPOSITORY", raising=False)
+def book(tmp_path: Path) -> Path:
+    """A book with the real configuration, extensions and styles, and four pages."""
     root = tmp_path / "project"
     for name in ("_ext", "_assets"):
         shutil.copytree(ROOT / "book" / name, root / "book" / name)
     (root / "book" / "vendor").mkdir()
     shutil.copyfile(ROOT / "_config.yml", root / "_config.yml")
-    shutil.copyfile(ROOT / "book" / "references.bib", root / "book" / "references.bib")
-    toc = {"format": "jb-book", "root": "book/index", "chapters": [{"file": f"book/{CHAPTER}"}]}
+    for name in ("references.bib", "bibliography.md"):
+        shutil.copyfile(ROOT / "book" / name, root / "book" / name)
+    (root / "book" / "glossary.md").write_text(GLOSSARY, encoding="utf-8")
+    (root / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
+    toc = {"format": "jb-book", "root": "book/index", "chapters": [{"file": f"book/{name}"} for name in (CHAPTER, "glossary", "bibliography")]}
     (root / "_toc.yml").write_text(yaml.safe_dump(toc), encoding="utf-8")
     (root / "book" / "index.md").write_text(
         f"# A book\n\nSee []({CHAPTER}.ipynb).\n", encoding="utf-8"
@@ -56,6 +79,12 @@ def test_builds_without_dead_buttons(book: Path, tmp_path: Path) -> None:
     assert "<title>4 Self-attention" in text
     assert "Exercise 4.1" in text
     assert "Exercise 4.2" in text
+    assert text.count('<section class="exercise"') == 2
+    assert '<details class="solution" id="solution-of-exercise-4-1"><summary>' in text
+    assert re.search(r"<summary>Hint</summary>\s*<p>A <em>hint</em>", text)
+    assert 'href="glossary.html#term-softmax"' in text
+    assert 'href="bibliography.html#elman1990finding"' in text
+    assert 'id="elman1990finding"' in (pages / "bibliography.html").read_text(encoding="utf-8")
     assert ">Chapter 4</span></a>" in (pages / "index.html").read_text(encoding="utf-8")
     for word in ("colab", "binder", "repository-button", "issues", "edit-page"):
         assert word not in text.lower(), f"a dead button: {word}"
@@ -67,9 +96,10 @@ def test_builds_without_dead_buttons(book: Path, tmp_path: Path) -> None:
 
 
 def test_launch_buttons_lead_to_the_notebook(
-    book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    book: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("TFMR_REPOSITORY", REPOSITORY)
+    urls = f'[project.urls]\nRepository = "{REPOSITORY}"\n'
+    (book / "pyproject.toml").write_text(f"[project]\n{urls}", encoding="utf-8")
     pages = site.build(book, tmp_path / "site")
     text = (pages / f"{CHAPTER}.html").read_text(encoding="utf-8")
     file = f"book/{CHAPTER}.ipynb"
@@ -83,9 +113,8 @@ def test_launch_buttons_lead_to_the_notebook(
     [
         ("See [](05-multi-head-attention.ipynb).", "05-multi-head-attention.ipynb"),
         ("See {ref}`nowhere`.", "nowhere"),
-        ("See {term}`nothing`.", "nothing"),
+        ("See [it](glossary.md#term-nothing).", "term-nothing"),
         ("See [there](#no-such-place).", "no-such-place"),
-        ("See {cite:t}`nobody1999nothing`.", "nobody1999nothing"),
     ],
 )
 def test_a_broken_cross_reference_turns_the_build_red(

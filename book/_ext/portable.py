@@ -1,0 +1,89 @@
+"""What portable notebooks write as plain Markdown, in the form of the site.
+
+A link to a paper leads to the bibliography, a link to the glossary to its term, a solution is
+folded, and exercises have a frame.
+"""
+
+import re
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.transforms import SphinxTransform
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+from tools import citations
+
+BIBLIOGRAPHY = "book/bibliography"
+GLOSSARY = "book/glossary"
+EXERCISE = re.compile(r"Exercise \d+\.\d+")
+SOLUTION = re.compile(r"Solution of exercise \d+\.\d+")
+
+
+class LinkCitations(SphinxTransform):
+    """Make a link to a paper of the bibliography a link to its entry there."""
+
+    default_priority = 853
+
+    def apply(self, **kwargs: Any) -> None:
+        """Replace every such link outside the bibliography."""
+        keys = {address: key for key, address in citations.addresses().items()}
+        for link in list(self.document.findall(nodes.reference)):
+            key = keys.get(link.get("refuri", ""))
+            if key and self.env.docname != BIBLIOGRAPHY:
+                reference = addnodes.pending_xref(
+                    refdoc=self.env.docname,
+                    refdomain="doc",
+                    reftype="myst",
+                    reftarget=BIBLIOGRAPHY,
+                    reftargetid=nodes.make_id(key),
+                    refexplicit=True,
+                )
+                reference += nodes.inline("", "", *link.children, classes=["citation"])
+                link.replace_self(reference)
+
+
+class FrameExercises(SphinxPostTransform):
+    """Give the sections of exercises a class, and fold the sections of solutions."""
+
+    default_priority = 900
+
+    def run(self, **kwargs: Any) -> None:
+        """Mark every section whose title is that of an exercise or of a solution."""
+        for section in list(self.document.findall(nodes.section)):
+            title = section[0].astext() if section.children else ""
+            if EXERCISE.match(title):
+                section["classes"].append("exercise")
+            elif SOLUTION.fullmatch(title):
+                anchor = f' id="{section["ids"][0]}"' if section["ids"] else ""
+                opening = f'<details class="solution"{anchor}><summary>{title}</summary>'
+                section.replace_self(
+                    [
+                        nodes.raw("", opening, format="html"),
+                        *section.children[1:],
+                        nodes.raw("", "</details>", format="html"),
+                    ]
+                )
+
+
+def add_anchors(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Let Markdown links lead to the terms of the glossary and the entries of the bibliography."""
+    anchors = {BIBLIOGRAPHY: [nodes.make_id(key) for key in citations.addresses()], GLOSSARY: []}
+    if GLOSSARY in env.all_docs:
+        terms = env.get_doctree(GLOSSARY).findall(nodes.term)
+        anchors[GLOSSARY] = [anchor for term in terms for anchor in term["ids"]]
+    for docname, names in anchors.items():
+        if docname in env.all_docs:
+            slugs = env.metadata[docname].setdefault("myst_slugs", {})
+            slugs |= {name: (1, name, name) for name in names}
+    return []
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Connect this extension to Sphinx."""
+    app.add_transform(LinkCitations)
+    app.add_post_transform(FrameExercises)
+    app.connect("env-updated", add_anchors)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

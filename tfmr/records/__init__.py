@@ -1,0 +1,36 @@
+"""The recorded results that the chapters read: runs that are too long for a page.
+
+The modules of ``benchmarks`` write these files; ``benchmarks/README.md`` describes them.
+"""
+
+from importlib.resources import files
+from pathlib import Path
+
+from tfmr.errors import TfmrError
+
+FOLDER = Path(str(files("tfmr.records")))
+"""The folder of the records in the installed package."""
+
+
+def record_path(name: str) -> Path:
+    """The file or folder of a record.
+
+    >>> record_path("cost/attention.json").name
+    'attention.json'
+
+    Args:
+        name: path below the folder of the records, such as ``"line.json"`` or, for the recorded
+            run with its model, ``"multi30k-de-en"``.
+
+    Raises:
+        TfmrError: if there is no such record.
+    """
+    path = FOLDER / name
+    if not path.exists():
+        existing = sorted(
+            file.relative_to(FOLDER).as_posix()
+            for file in FOLDER.rglob("*")
+            if file.suffix not in ("", ".py", ".pyc")
+        )
+        raise TfmrError(f"expected one of the records {', '.join(existing)}, got {name!r}")
+    return path

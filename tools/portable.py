@@ -1,0 +1,98 @@
+"""What makes a notebook portable: it reads and runs the same on the site, in JupyterLab, in VS Code,
+in Colab and on GitHub.
+
+It contains no directive or role of MyST. Citations are links to the papers, terms are links to the
+glossary, hints are ``<details>``, and solutions stand below a collapsed heading. Its first code cell
+installs the package where it is missing.
+"""
+
+import functools
+import re
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
+
+from tools import ROOT, citations, published
+
+COLLAPSED = "jp-MarkdownHeadingCollapsed"
+"""The metadata with which JupyterLab folds the cells below a heading."""
+SETUP_ID = "setup"
+INSTALL = "%pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu git+{}"
+NOT_PUBLISHED = 'raise ModuleNotFoundError("install the package first: pip install FOLDER_OF_TFMR")'
+SETUP = """\
+# Install the package of the book where it is missing, for example in Colab. The second address has
+# builds of PyTorch without CUDA, which are much smaller.
+import importlib.util
+
+if importlib.util.find_spec("tfmr") is None:
+    {}
+%load_ext tfmr.notebook"""
+
+RAW = re.compile(
+    r"^\s*(?:`{3,}|:{3,}|~{3,})\s*\{[^}]*\}.*$|\{[a-z][\w:+-]*\}`[^`]*`|^\([\w-]+\)=\s*$",
+    re.MULTILINE,
+)
+LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+PAPER = re.compile(r"https://(?:arxiv\.org|doi\.org|dx\.doi\.org|aclanthology\.org)/")
+EXERCISE = re.compile(r"^### Exercise (\S+?):?(?:\s.*)?$", re.MULTILINE)
+SOLUTION = re.compile(r"\A#### Solution of exercise (\S+)\Z")
+
+
+def set_up(notebook: NotebookNode) -> None:
+    """Make the setup cell the first code cell of ``notebook``, after the title."""
+    cells = [cell for cell in notebook.cells if cell.get("id") != SETUP_ID]
+    address = published("Repository")
+    install = INSTALL.format(address) if address else NOT_PUBLISHED
+    cell = new_code_cell(SETUP.format(install), id=SETUP_ID, metadata={"tags": ["remove-cell"]})
+    after_title = bool(cells) and cells[0].cell_type == "markdown"
+    notebook.cells = [*cells[:after_title], cell, *cells[after_title:]]
+
+
+def problems(notebook: NotebookNode) -> list[str]:
+    """What is not portable in ``notebook``, as one message each."""
+    found, exercises, solutions = [], [], []
+    for number, cell in enumerate(notebook.cells):
+        if cell.cell_type != "markdown":
+            continue
+        where = f"cell {number}"
+        for raw in RAW.findall(cell.source):
+            found.append(f"{where} has MyST markup, which only the site understands: {raw.strip()}")
+        for text, address in LINK.findall(cell.source):
+            found += [f"{where}: {problem}" for problem in link_problems(text, address)]
+        exercises += EXERCISE.findall(cell.source)
+        if solution := SOLUTION.match(cell.source):
+            solutions.append(solution[1])
+            if not cell.metadata.get(COLLAPSED):
+                found.append(f"{where}: the heading of a solution needs the metadata {COLLAPSED}")
+        elif "#### Solution" in cell.source:
+            found.append(f"{where}: the heading of a solution must stand alone in its cell")
+    if exercises != solutions:
+        found.append(f"expected a solution for each of the exercises {exercises}, got {solutions}")
+    numbers = [exercise.rpartition(".")[2] for exercise in exercises]
+    if numbers != [str(k) for k in range(1, len(numbers) + 1)]:
+        found.append(f"expected the exercises to be numbered from 1, got {exercises}")
+    return found
+
+
+def link_problems(text: str, address: str) -> list[str]:
+    """What is wrong with a link: an unknown paper, a citation with another label, a missing term."""
+    keys = {paper: key for key, paper in citations.addresses().items()}
+    if key := keys.get(address):
+        labels = [citations.label(key), citations.label(key, parenthetical=True)]
+        if text not in labels:
+            return [f"expected the link to {address} to be {' or '.join(labels)}, got {text}"]
+    elif PAPER.match(address):
+        return [f"{address} is not the address of an entry of book/references.bib"]
+    page, _, anchor = address.partition("#")
+    if page == "glossary.md" and anchor not in glossary():
+        return [f"{anchor} is not a term of book/glossary.md"]
+    return []
+
+
+@functools.cache
+def glossary() -> frozenset[str]:
+    """The anchors of the terms of the glossary, such as ``term-softmax``."""
+    text = (ROOT / "book" / "glossary.md").read_text("utf-8")
+    terms = re.findall(r"^```\{glossary\}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    names = re.findall(r"^\S.*", "\n".join(terms), re.MULTILINE)
+    return frozenset("term-" + "-".join(name.split()) for name in names)
