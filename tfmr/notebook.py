@@ -1,11 +1,11 @@
 """An IPython extension for the chapters: ``%load_ext tfmr.notebook``.
 
-A reader who changes a cell is told what differs from the book, and the notebook continues: a failing
-``assert`` of a cell prints a message on stderr instead of raising an exception. A
+A failing ``assert`` of a cell prints what differs from the book on stderr instead of raising an
+exception, so that the notebook continues when a reader changes something. A
 :class:`~tfmr.errors.TfmrError` is shown with its message and the reader's own line, without the
 frames of the package. :func:`show_source` displays the package's source code.
 
-When the book is verified, an output on stderr is an error, so a failing ``assert`` is one, too.
+When the book is verified, an output on stderr is an error, and so is a failing ``assert``.
 """
 
 import ast

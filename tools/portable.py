@@ -1,9 +1,8 @@
-"""What makes a notebook portable: it reads and runs the same on the site, in JupyterLab, in VS Code,
-in Colab and on GitHub.
+"""The portable form of a notebook: the same on the site, in JupyterLab, VS Code, Colab and GitHub.
 
-It contains no directive or role of MyST. Citations are links to the papers, terms are links to the
-glossary, hints are ``<details>``, and solutions stand below a collapsed heading. Its first code cell
-installs the package where it is missing.
+A portable notebook contains no directive or role of MyST. Citations are links to the papers, terms
+are links to the glossary, hints are ``<details>``, and solutions stand below a collapsed heading.
+The first code cell installs the package where it is missing.
 """
 
 import functools
@@ -75,7 +74,7 @@ def problems(notebook: NotebookNode) -> list[str]:
 
 
 def link_problems(text: str, address: str) -> list[str]:
-    """What is wrong with a link: an unknown paper, a citation with another label, a missing term."""
+    """What is wrong with a link to a paper or to a term of the glossary."""
     keys = {paper: key for key, paper in citations.addresses().items()}
     if key := keys.get(address):
         labels = [citations.label(key), citations.label(key, parenthetical=True)]

@@ -37,7 +37,8 @@ def launch_options(repository: str) -> dict[str, Any]:
 
 def add_buttons(app: Sphinx, config: Config) -> None:
     """Set the theme options from the address in ``pyproject.toml``."""
-    config.html_theme_options.update(launch_options(published("Repository", Path(app.srcdir)) or ""))
+    address = published("Repository", Path(app.srcdir)) or ""
+    config.html_theme_options.update(launch_options(address))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

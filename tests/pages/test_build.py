@@ -12,7 +12,8 @@ from tools import ROOT, site
 
 CHAPTER = "04-self-attention"
 EXERCISES = """
-See [Elman (1990)](https://doi.org/10.1207/s15516709cog1402_1) on the [softmax](glossary.md#term-softmax).
+See [Elman (1990)](https://doi.org/10.1207/s15516709cog1402_1) on the
+[softmax](glossary.md#term-softmax).
 
 ## Exercises
 
@@ -62,7 +63,8 @@ def book(tmp_path: Path) -> Path:
         shutil.copyfile(ROOT / "book" / name, root / "book" / name)
     (root / "book" / "glossary.md").write_text(GLOSSARY, encoding="utf-8")
     (root / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
-    toc = {"format": "jb-book", "root": "book/index", "chapters": [{"file": f"book/{name}"} for name in (CHAPTER, "glossary", "bibliography")]}
+    pages = [{"file": f"book/{name}"} for name in (CHAPTER, "glossary", "bibliography")]
+    toc = {"format": "jb-book", "root": "book/index", "chapters": pages}
     (root / "_toc.yml").write_text(yaml.safe_dump(toc), encoding="utf-8")
     (root / "book" / "index.md").write_text(
         f"# A book\n\nSee []({CHAPTER}.ipynb).\n", encoding="utf-8"

@@ -43,7 +43,7 @@ def test_no_repository_no_button() -> None:
     "given", ["owner/name", "https://example.org/a/b", "git@github.com:owner/name"]
 )
 def test_an_invalid_repository_is_rejected(given: str) -> None:
-    with pytest.raises(ExtensionError, match="expected Repository in pyproject.toml to be the address"):
+    with pytest.raises(ExtensionError, match="expected Repository in pyproject"):
         launch.launch_options(given)
 
 
