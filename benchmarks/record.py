@@ -24,7 +24,7 @@ from typing import Any, TypedDict, cast
 import torch
 
 from tfmr.errors import TfmrError, require
-from tfmr.records import FOLDER
+from tfmr.records import FOLDER as FOLDER
 from tfmr.train.metadata import environment_info
 from tfmr.train.run_dir import write_text
 

@@ -12,8 +12,8 @@ from statistics import mean
 from typing import Any
 
 from benchmarks import claims as benchmark_claims
-from tfmr.train.config import find_recipe
 from tfmr.records import record_path
+from tfmr.train.config import find_recipe
 from tools import ROOT
 
 Claims = Iterator[tuple[str, bool]]

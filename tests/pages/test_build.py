@@ -97,9 +97,7 @@ def test_builds_without_dead_buttons(book: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_launch_buttons_lead_to_the_notebook(
-    book: Path, tmp_path: Path
-) -> None:
+def test_launch_buttons_lead_to_the_notebook(book: Path, tmp_path: Path) -> None:
     urls = f'[project.urls]\nRepository = "{REPOSITORY}"\n'
     (book / "pyproject.toml").write_text(f"[project]\n{urls}", encoding="utf-8")
     pages = site.build(book, tmp_path / "site")
