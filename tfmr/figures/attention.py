@@ -131,14 +131,15 @@ def query_key_value(n: int = 3, d_model: int = 6, d_k: int = 2, d_v: int = 4) ->
     mask is causal, as an example.
     """
     cell = 0.4
+    half, tall = n * cell / 2, d_model * cell / 2
     x_q, x_k, x_v, x_a, x_z = 1.3, 4.1, 8.45, 6.9, 10.1
     below = 1.75
-    y_joined = below + n * cell / 2 + 0.75
-    y_qkv = y_joined + 0.65 + n * cell / 2
-    y_w = y_qkv + (n + d_model) * cell / 2 + 0.5
-    y_bus = y_w + d_model * cell / 2 + 0.45
-    y_x = y_bus + 0.3 + n * cell / 2
-    fig, axes = sheet(11.2, y_x + n * cell / 2 + 0.1)
+    y_joined = below + half + 0.75
+    y_qkv = y_joined + 0.65 + half
+    y_w = y_qkv + half + 0.5 + tall
+    y_bus = y_w + tall + 0.45
+    y_x = y_bus + 0.3 + half
+    fig, axes = sheet(11.2, y_x + half + 0.1)
 
     def place(at: Point, name: str, shape: str, size: tuple[int, int], colour: str) -> None:
         matrix(axes, at, name, colour, size, cell)
@@ -155,23 +156,23 @@ def query_key_value(n: int = 3, d_model: int = 6, d_k: int = 2, d_v: int = 4) ->
         (x_k, "K", "k", d_k, ORANGE),
         (x_v, "V", "v", d_v, GREEN),
     ):
-        line(axes, (x, y_bus), (x, y_w + d_model * cell / 2))
+        line(axes, (x, y_bus), (x, y_w + tall))
         shape = rf"$(d_{{\mathrm{{model}}}}, d_{width})$"
         place((x, y_w), f"$W^{name}$", shape, (d_model, size), colour)
-        line(axes, (x, y_w - d_model * cell / 2), (x, y_qkv + n * cell / 2))
+        line(axes, (x, y_w - tall), (x, y_qkv + half))
         place((x, y_qkv), f"${name}$", f"$(n, d_{width})$", (n, size), colour)
 
-    bottom, half = y_qkv - n * cell / 2, n * cell / 2
+    bottom = y_qkv - half
     line(axes, (x_q, bottom), (x_q, y_joined + 0.22))
     line(axes, (x_k, bottom), (x_k, y_joined), (x_q + 0.22, y_joined))
     operation(axes, (x_q, y_joined), "×")
     axes.text(2.7, y_joined + 0.15, r"$K^\top$", ha="center", fontsize=11)
     line(axes, (x_q, y_joined - 0.22), (x_q, below + half))
     axes.text(x_q + 0.2, y_joined - 0.5, r"$\div \sqrt{d_k}$", va="center", fontsize=11)
-    for x, tiles, masked in ((x_q, "", ""), (x_k, "", "−∞"), (x_a, "", "0")):
-        matrix(axes, (x, below), tiles, SKY, (n, n), cell)
-        if masked:
-            _masked_tiles(axes, (x - half, below + half), n, cell, masked)
+    for x in (x_q, x_k, x_a):
+        matrix(axes, (x, below), "", SKY, (n, n), cell)
+    for x, masked in ((x_k, "−∞"), (x_a, "0")):
+        _masked_tiles(axes, (x - half, below + half), n, cell, masked)
     line(axes, (x_q + half, below), (x_k - half, below))
     line(axes, (x_k + half, below), (x_a - half, below))
     for x, name in (((x_q + x_k) / 2, "mask"), ((x_k + x_a) / 2, "softmax")):

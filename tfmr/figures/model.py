@@ -67,10 +67,10 @@ def transformer_shapes(source: Stages, target: Stages) -> Figure:
         next(y for y, (name, _) in enumerate(stages) if "embedding" in name)
         for stages in (source, target)
     ]
-    tied = {"color": INK, "lw": 1.5, "ls": ":"}
-    axes.plot((left + half, right - half), embeddings, **tied)
     edge, output = right + half, len(target) - 1
-    axes.plot((edge, edge + 0.3, edge + 0.3, edge), (embeddings[1],) * 2 + (output,) * 2, **tied)
+    upwards = ((edge, edge + 0.3, edge + 0.3, edge), (embeddings[1],) * 2 + (output,) * 2)
+    for points in (((left + half, right - half), embeddings), upwards):
+        axes.plot(*points, color=INK, lw=1.5, ls=":")
     axes.text(
         edge + 0.55,
         (embeddings[1] + output) / 2,
