@@ -47,6 +47,7 @@ def test_myst_markup_is_rejected(text: str) -> None:
         "```python\n{1: 2}\n```",
         "By [Elman (1990)](https://doi.org/10.1207/s15516709cog1402_1).",
         "([Elman, 1990](https://doi.org/10.1207/s15516709cog1402_1))",
+        "### The *first* mask, 4.1: $M$\n\n[x](#the-first-mask-41-)",
         "The [softmax](glossary.md#softmax) and [Chapter 4](04-self-attention.ipynb).",
     ],
 )
@@ -59,7 +60,13 @@ def test_plain_markdown_is_accepted(text: str) -> None:
     [
         ("[Elman (1991)](https://doi.org/10.1207/s15516709cog1402_1)", "to be Elman (1990) or"),
         ("[A (2000)](https://arxiv.org/abs/0000.00000)", "not the address of an entry"),
-        ("[x](glossary.md#no-such-term)", "no-such-term is not a term"),
+        ("## A\n\n[x](#b)", "the chapter has no heading with the anchor b"),
+        ("[x](04-self-attention.ipynb#nowhere)", "04-self-attention.ipynb has no heading"),
+        ("[x](99-nothing.ipynb#a)", "there is no file book/99-nothing.ipynb"),
+        (
+            "[x](glossary.md#no-such-term)",
+            "glossary.md has no heading with the anchor no-such-term",
+        ),
     ],
 )
 def test_wrong_links_are_rejected(text: str, message: str) -> None:
