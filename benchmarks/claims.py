@@ -30,6 +30,7 @@ def check(folder: Path = FOLDER) -> list[str]:
         *quality(records["quality"]),
         *steps(records),
         *heads(records["heads"]),
+        *inside(records["inside"], records["heads"]),
         *fits(records),
         *attention(records["cost/attention"]["rows"]),
         *decoding(records["cost/decoding"]["rows"]),
@@ -143,6 +144,19 @@ def heads(record: Record) -> Claims:
         for kind in ("head", "sublayer")
     }
     yield "heads: no head costs as much as the worst sublayer", worst["head"] > worst["sublayer"]
+
+
+def inside(record: Record, heads: Record) -> Claims:
+    """The record belongs to the model of ``heads`` and agrees with it where both measure."""
+    same = record["settings"]["model"] == heads["settings"]["model"]
+    yield "inside: the record is that of the model: run python -m benchmarks.inside", same
+    intact = heads["rows"][0]
+    *_, last = (row for row in record["rows"] if row["analysis"] == "logit lens")
+    equal = abs(last["loss"] - intact["valid_loss"]) < 1e-3
+    yield "inside: the lens ends with the loss of heads.json", equal and last["agreement"] == 1
+    decoding = {row["split"]: row for row in record["rows"] if row["analysis"] == "decoding"}
+    equal = abs(decoding["validation"]["greedy"] - intact["valid_bleu"]) < 0.05
+    yield "inside: greedy decoding has the BLEU of heads.json", equal
 
 
 def fits(records: dict[str, Record]) -> Claims:

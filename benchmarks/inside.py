@@ -10,8 +10,12 @@
     difference between their logit differences that this restores: 0 for no effect, 1 if the model
     predicts as for the other sentence.
 ``feed-forward``
-    the costliest sublayer, the first feed-forward network of the decoder, replaced by parts of its
-    output.
+    the costliest sublayer, the first feed-forward network of the decoder: the cross-entropy if its
+    output is replaced by zero, by its mean, or by its mean for the same input token, and how often
+    the most probable next token is then the input token.
+``repetition``
+    greedy decoding with and without this sublayer, and with and without permission to generate the
+    same token twice in succession.
 ``decoding``
     BLEU of greedy decoding and of beam search, with the interval of the difference.
 
@@ -20,23 +24,27 @@ Intervals are 95 % bootstrap intervals over sentences or pairs (:mod:`benchmarks
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 import tyro
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.utils.hooks import RemovableHandle
 
 from benchmarks import record
 from benchmarks.bootstrap import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
 from benchmarks.heads import MODEL, weights_fingerprint
 from benchmarks.minimal_pairs import PAIRS, MinimalPair
 from tfmr.analysis import (
+    ablate_sublayer,
     logit_lens,
     patch_head,
     patch_residual_stream,
@@ -51,13 +59,17 @@ from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
 from tfmr.fast import prepare
+from tfmr.layers import FeedForward
 from tfmr.model import Transformer
 from tfmr.special_tokens import BOS, PAD
 from tfmr.train.checkpoint import load_translator
 from tfmr.train.evaluation import bleu
+from tfmr.translator import DecoderState, IncrementalTranslator
 
 TOKENS_PER_BATCH = 1024
 """Small, because the lens has the logits of every depth."""
+TRAIN_SENTENCES = 4000
+"""Number of training sentences from which the means of a sublayer's output are computed."""
 BEAM = 4
 Row = dict[str, Any]
 
@@ -94,6 +106,7 @@ class Inside:
                 "which has no residual stream"
             )
         valid, test = corpus.valid[: self.sentences], corpus.test[: self.sentences]
+        train = list(islice(corpus.train, TRAIN_SENTENCES))
         settings = {
             "corpus": self.corpus,
             "direction": self.direction,
@@ -105,6 +118,8 @@ class Inside:
         rows = [
             *lens(model, tokenizer, valid),
             *patching(model, tokenizer, PAIRS),
+            *feed_forward(model, tokenizer, valid, train),
+            *repetition(model, tokenizer, valid),
             *decoding(model, tokenizer, {"validation": valid, "test": test}),
         ]
         record.write(self.out, "inside", rows, settings=settings)
@@ -175,7 +190,6 @@ Names = tuple[tuple[str, Any], ...]
 """The same columns, hashable."""
 
 
-@torch.no_grad()
 def patching(
     model: Transformer, tokenizer: Tokenizer, pairs: Sequence[MinimalPair]
 ) -> Iterator[Row]:
@@ -226,6 +240,7 @@ def patching(
         }
 
 
+@torch.no_grad()
 def logit_difference(
     model: Transformer, source: Tensor, target: Tensor, words: Sequence[int]
 ) -> float:
@@ -255,7 +270,7 @@ def patches(model: Transformer, clean: Tensor, other: Tensor, target: Tensor) ->
             streams[side] = stack.enter_context(record_residual_stream(getattr(model, side)))
         for key, attention in attentions.items():
             heads[key] = stack.enter_context(record_heads(attention))
-        model(clean, target)
+        model.hidden(clean, target)
     (noun,) = (clean != other)[0].nonzero().flatten().tolist()
     groups = {
         "noun": [noun],
@@ -277,6 +292,148 @@ def patches(model: Transformer, clean: Tensor, other: Tensor, target: Tensor) ->
             where = {"part": f"{side} {kind} head", "layer": layer, "head": head + 1}
             positions = None if side == "encoder" else last
             yield where, patch_head(attention, head, outputs[:, head], positions)
+
+
+def feed_forward(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    pairs: Sequence[SentencePair],
+    train: Sequence[SentencePair],
+) -> Iterator[Row]:
+    """A row per replacement of the output of a feed-forward network of the decoder.
+
+    The means are those over the tokens of ``train``; a token that does not occur there has the mean
+    of all tokens.
+    """
+    batches = encoded_batches(model, tokenizer, pairs)
+    networks = [block.feed_forward for block in model.decoder.blocks]
+    mean, by_token = mean_outputs(model, networks[0], encoded_batches(model, tokenizer, train))
+    whole, tokens, _ = teacher_forced(model, batches)
+    counts = resample(len(tokens))
+    replaced: list[tuple[str, int, Replacement | None]] = [
+        ("own", 1, None),
+        ("zero", 1, lambda output, _: torch.zeros_like(output)),
+        ("mean", 1, lambda output, _: mean.expand_as(output)),
+        ("mean of the input token", 1, lambda _, ids: by_token[ids]),
+        *(
+            ("zero", k, lambda output, _: torch.zeros_like(output))
+            for k in range(2, 1 + len(networks))
+        ),
+    ]
+    for name, layer, replacement in replaced:
+        losses, tokens, repeats = teacher_forced(model, batches, networks[layer - 1], replacement)
+        increase = ratio_of_sums(losses - whole, tokens, counts)
+        yield {
+            "analysis": "feed-forward",
+            "layer": layer,
+            "output": name,
+            "loss_increase": round((losses - whole).sum() / tokens.sum(), 4),
+            "loss_increase_interval": interval(increase),
+            "input_token": round(repeats.sum() / tokens.sum(), 4),
+            "input_token_interval": interval(ratio_of_sums(repeats, tokens, counts)),
+        }
+
+
+Replacement = Callable[[Tensor, Tensor], Tensor]
+"""From the output of a sublayer and the input tokens of the decoder to another output."""
+
+
+@torch.no_grad()
+def teacher_forced(
+    model: Transformer,
+    batches: Batches,
+    sublayer: FeedForward | None = None,
+    replacement: Replacement | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """By sentence: loss, number of tokens, and how often the most probable token is the input."""
+    results = []
+    for batch in batches.epoch(0):
+        with ExitStack() as stack:
+            if sublayer is not None and replacement is not None:
+                stack.callback(_replace(sublayer, replacement, batch.target_in).remove)
+            logits = model(batch.source, batch.target_in)
+        keep = batch.target_out != PAD
+        loss = F.cross_entropy(
+            logits.transpose(1, 2), batch.target_out, ignore_index=PAD, reduction="none"
+        )
+        repeats = (logits.argmax(dim=-1) == batch.target_in) & keep
+        results.append(torch.stack([x.double().sum(dim=1) for x in (loss, keep, repeats)]))
+    losses, tokens, repeated = torch.cat(results, dim=1).numpy()
+    return losses, tokens, repeated
+
+
+def _replace(sublayer: FeedForward, replacement: Replacement, ids: Tensor) -> RemovableHandle:
+    return sublayer.register_forward_hook(lambda _, __, output: replacement(output, ids))
+
+
+@torch.no_grad()
+def mean_outputs(
+    model: Transformer, sublayer: FeedForward, batches: Batches
+) -> tuple[Float[Tensor, "d_model"], Float[Tensor, "vocab d_model"]]:
+    """The mean output of a decoder sublayer over all tokens, and over those of each input token."""
+    outputs: list[Tensor] = []
+    tokens: list[Tensor] = []
+    handle = sublayer.register_forward_hook(lambda _, __, output: outputs.append(output))
+    for batch in batches.epoch(0):
+        model.hidden(batch.source, batch.target_in)
+        keep = batch.target_out != PAD
+        outputs[-1] = outputs[-1][keep]
+        tokens.append(batch.target_in[keep])
+    handle.remove()
+    output, ids = torch.cat(outputs), torch.cat(tokens)
+    mean = output.mean(dim=0)
+    sums = output.new_zeros(model.config.target_vocab, output.shape[1]).index_add_(0, ids, output)
+    number = ids.bincount(minlength=len(sums))[:, None]
+    return mean, torch.where(number > 0, sums / number.clamp(min=1), mean)
+
+
+class NoRepetition:
+    """A translator that never generates the token that it has just received.
+
+    Args:
+        model: a translator in evaluation mode.
+    """
+
+    def __init__(self, model: IncrementalTranslator) -> None:
+        self.model = model
+        self.training, self.config, self.device = model.training, model.config, model.device
+        self.start, self.alignment = model.start, model.alignment
+        self.count_parameters = model.count_parameters
+
+    def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
+        """The logits of the model, with that of the input token set to minus infinity."""
+        logits = self.model.step(tokens, state)
+        return logits.scatter(1, tokens[:, None], -torch.inf)
+
+
+def repetition(
+    model: Transformer, tokenizer: Tokenizer, pairs: Sequence[SentencePair]
+) -> Iterator[Row]:
+    """Greedy decoding with and without the sublayer, with and without repetition."""
+    sources, references = (list(side) for side in zip(*pairs, strict=True))
+    counts = resample(len(pairs))
+    network = model.decoder.blocks[0].feed_forward
+    for ablated in (False, True):
+        for allowed in (True, False):
+            with ablate_sublayer(network) if ablated else nullcontext():
+                prepared = prepare(model)
+            decoder = prepared if allowed else NoRepetition(prepared)
+            outputs = translate(decoder, tokenizer, sources)
+            ids = [tokenizer.encode(text) for text in outputs]
+            length = np.array([len(sentence) for sentence in ids], dtype=float)
+            repeated = np.array([sum(a == b for a, b in pairwise(x)) for x in ids], dtype=float)
+            resampled = corpus_bleu(bleu_statistics(outputs, references), counts)
+            yield {
+                "analysis": "repetition",
+                "ablated": "decoder feed-forward 1" if ablated else "nothing",
+                "repetition": "allowed" if allowed else "forbidden",
+                "bleu": bleu(outputs, references).score,
+                "bleu_interval": interval(resampled, digits=2),
+                "tokens": round(length.mean(), 2),
+                "tokens_interval": interval(counts @ length / len(ids), digits=2),
+                "repeated": round(repeated.sum() / length.sum(), 4),
+                "repeated_interval": interval(ratio_of_sums(repeated, length, counts)),
+            }
 
 
 def decoding(

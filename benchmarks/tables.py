@@ -394,6 +394,26 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
         ("part", "depth", "layer", "head", "positions"),
         {"effect": ("effect", ".3f")},
     ),
+    "feed-forward": (
+        "A feed-forward network of the decoder with its output replaced: the increase of the "
+        "cross-entropy, and the fraction of tokens for which the most probable next token is the "
+        "input token.",
+        ("layer", "output"),
+        {
+            "loss_increase": ("cross-entropy", ".3f"),
+            "input_token": ("most probable: input token", ".4f"),
+        },
+    ),
+    "repetition": (
+        "Greedy decoding of the validation set with and without a sublayer; forbidden means that "
+        "no token may follow itself. Repeated is the fraction of tokens equal to the one before.",
+        ("ablated", "repetition"),
+        {
+            "bleu": ("BLEU", ".1f"),
+            "tokens": ("tokens per sentence", ".1f"),
+            "repeated": ("repeated", ".3f"),
+        },
+    ),
     "decoding": (
         "BLEU of greedy decoding and of beam search.",
         ("split",),

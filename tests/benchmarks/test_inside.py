@@ -7,13 +7,25 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.testing import assert_close
 
 from benchmarks import inside
 from benchmarks.bootstrap import resample
 from benchmarks.heads import MODEL, weights_fingerprint
-from benchmarks.inside import Inside, decoding, lens, patching, weighted_medians
+from benchmarks.inside import (
+    Inside,
+    NoRepetition,
+    decoding,
+    feed_forward,
+    lens,
+    mean_outputs,
+    patching,
+    repetition,
+    weighted_medians,
+)
 from benchmarks.minimal_pairs import PAIRS, MinimalPair
 from benchmarks.record import read
+from tfmr.analysis import ablate_sublayer
 from tfmr.config import TransformerConfig
 from tfmr.data import corpora
 from tfmr.data.batches import Batches
@@ -76,7 +88,7 @@ def test_the_lens_ends_with_the_model(model: Transformer) -> None:
     assert last["agreement"] == last["median_rank"] == 1
     assert last["agreement_interval"] == [1, 1]
     assert first["agreement"] < 1 < first["median_rank"]
-    assert first["input_token"] == 1  # tied embeddings without training: the input is the best
+    assert first["input_token"] > 0.5  # tied embeddings, but positions are added
     for row in (first, last):
         for name in ("probability", "loss", "input_token", "median_rank"):
             low, high = row[f"{name}_interval"]
@@ -158,6 +170,57 @@ def test_decoding_compares_on_the_same_resamples(model: Transformer) -> None:
     assert row["difference"] == pytest.approx(row["beam4"] - row["greedy"])
 
 
+def test_replacing_a_sublayer(model: Transformer) -> None:
+    own, zero, mean, by_token = feed_forward(model, WORDS, VALID, CORPUS.train[:50])
+    assert own["loss_increase"] == 0
+    ids = [(WORDS.encode(a), WORDS.encode(b)) for a, b in VALID]
+    batches = Batches(ids, 1024, seed=0, max_length=32)
+    intact = mean_loss(model, batches)
+    network = model.decoder.blocks[0].feed_forward
+    with ablate_sublayer(network):
+        assert zero["loss_increase"] == pytest.approx(mean_loss(model, batches) - intact, abs=1e-4)
+    assert len({row["loss_increase"] for row in (zero, mean, by_token)}) == 3
+    assert (
+        model.decoder.blocks[0].feed_forward(torch.ones(1, 1, 16)).any()
+    )  # nothing stays replaced
+
+
+def test_mean_outputs(model: Transformer) -> None:
+    network = model.decoder.blocks[0].feed_forward
+    pairs = [(WORDS.encode(a), WORDS.encode(b)) for a, b in VALID]
+    outputs: dict[int, list[torch.Tensor]] = {}
+    for source, target in pairs:
+        shifted = [BOS, *target]
+        handle = network.register_forward_hook(
+            lambda _, __, output, shifted=shifted: (
+                [
+                    outputs.setdefault(i, []).append(row)
+                    for i, row in zip(shifted, output[0].detach(), strict=True)
+                ]
+                and None
+            )
+        )
+        model(torch.tensor([source]), torch.tensor([shifted]))
+        handle.remove()
+    mean, by_token = mean_outputs(model, network, Batches(pairs, 1024, seed=0, max_length=32))
+    every = torch.stack([row for rows in outputs.values() for row in rows])
+    assert_close(mean, every.mean(dim=0))
+    for token, rows in outputs.items():
+        assert_close(by_token[token], torch.stack(rows).mean(dim=0))
+    absent = next(i for i in range(WORDS.vocab_size) if i not in outputs)
+    assert_close(by_token[absent], mean)
+
+
+def test_no_token_is_generated_twice_in_succession(model: Transformer) -> None:
+    rows = list(repetition(model, WORDS, VALID))
+    kinds = [(row["ablated"], row["repetition"]) for row in rows]
+    assert len(set(kinds)) == len(kinds) == 4
+    for row in rows:
+        assert (row["repeated"] == 0) == (row["repetition"] == "forbidden")
+    logits = NoRepetition(model).step(torch.tensor([5]), model.start(torch.tensor([[4, 6]]), 3))
+    assert logits.isinf().nonzero().tolist() == [[0, 5]]
+
+
 def test_the_command_writes_all_analyses(
     tmp_path: Path, model: Transformer, pair: MinimalPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +231,9 @@ def test_the_command_writes_all_analyses(
     assert record["settings"]["valid_sentences"] == record["settings"]["test_sentences"] == 3
     assert record["settings"]["model"] == weights_fingerprint(path)
     analyses = list(dict.fromkeys(row["analysis"] for row in record["rows"]))
-    assert analyses == ["logit lens", "minimal pair", "patching", "decoding"]
+    assert analyses == [
+        *("logit lens", "minimal pair", "patching", "feed-forward", "repetition", "decoding")
+    ]
     assert np.isfinite([row["effect"] for row in record["rows"] if "effect" in row]).all()
 
 
