@@ -34,7 +34,7 @@ def interval(resampled: Float[np.ndarray, "resamples"], digits: int = 4) -> list
     >>> interval(np.arange(0, 101.0))
     [2.5, 97.5]
     """
-    return [round(float(end), digits) for end in np.percentile(resampled, [2.5, 97.5])]
+    return [round(float(end), digits) + 0.0 for end in np.percentile(resampled, [2.5, 97.5])]
 
 
 def ratio_of_sums(

@@ -110,7 +110,7 @@ def measure(
         with ablation:
             outputs = translate(prepare(model), tokenizer, sources)
             losses, tokens = sentence_losses(model, batches)
-        loss = round(losses.sum() / tokens.sum(), 4)
+        loss = round(float(losses.sum() / tokens.sum()), 4)
         row = {**names, "valid_loss": loss, "valid_bleu": bleu(outputs, references).score}
         resampled = corpus_bleu(bleu_statistics(outputs, references), counts)
         if whole_losses is None or whole_bleu is None:

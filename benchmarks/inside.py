@@ -29,7 +29,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -57,6 +57,7 @@ from tfmr.data.batches import Batches
 from tfmr.data.corpus import SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
+from tfmr.decoder import DecoderBlock
 from tfmr.errors import TfmrError, require
 from tfmr.fast import prepare
 from tfmr.layers import FeedForward
@@ -161,9 +162,9 @@ def lens(model: Transformer, tokenizer: Tokenizer, pairs: Sequence[SentencePair]
     counts = resample(len(n_tokens))
     for depth in range(len(ranks[0])):
         row: Row = {"analysis": "logit lens", "depth": depth}
-        for name, values in by_sentence.items():
-            row[name] = round(float(values[depth].sum() / n_tokens.sum()), 4)
-            row[f"{name}_interval"] = interval(ratio_of_sums(values[depth], n_tokens, counts))
+        for name, by_depth in by_sentence.items():
+            row[name] = round(float(by_depth[depth].sum() / n_tokens.sum()), 4)
+            row[f"{name}_interval"] = interval(ratio_of_sums(by_depth[depth], n_tokens, counts))
         median = weighted_medians([rank[depth] for rank in ranks], counts)
         row["median_rank"] = int(torch.cat([rank[depth] for rank in ranks]).median())
         row["median_rank_interval"] = interval(median, digits=0)
@@ -290,8 +291,8 @@ def patches(model: Transformer, clean: Tensor, other: Tensor, target: Tensor) ->
         kind = "self-attention" if name == "attention" else name.replace("_", "-")
         for head in range(attention.n_heads):
             where = {"part": f"{side} {kind} head", "layer": layer, "head": head + 1}
-            positions = None if side == "encoder" else last
-            yield where, patch_head(attention, head, outputs[:, head], positions)
+            at = None if side == "encoder" else last
+            yield where, patch_head(attention, head, outputs[:, head], at)
 
 
 def feed_forward(
@@ -306,7 +307,7 @@ def feed_forward(
     of all tokens.
     """
     batches = encoded_batches(model, tokenizer, pairs)
-    networks = [block.feed_forward for block in model.decoder.blocks]
+    networks = feed_forward_networks(model)
     mean, by_token = mean_outputs(model, networks[0], encoded_batches(model, tokenizer, train))
     whole, tokens, _ = teacher_forced(model, batches)
     counts = resample(len(tokens))
@@ -327,11 +328,16 @@ def feed_forward(
             "analysis": "feed-forward",
             "layer": layer,
             "output": name,
-            "loss_increase": round((losses - whole).sum() / tokens.sum(), 4),
+            "loss_increase": round(float((losses - whole).sum() / tokens.sum()), 4),
             "loss_increase_interval": interval(increase),
-            "input_token": round(repeats.sum() / tokens.sum(), 4),
+            "input_token": round(float(repeats.sum() / tokens.sum()), 4),
             "input_token_interval": interval(ratio_of_sums(repeats, tokens, counts)),
         }
+
+
+def feed_forward_networks(model: Transformer) -> list[FeedForward]:
+    """Those of the decoder, first block first."""
+    return [cast(DecoderBlock, block).feed_forward for block in model.decoder.blocks]
 
 
 Replacement = Callable[[Tensor, Tensor], Tensor]
@@ -412,7 +418,7 @@ def repetition(
     """Greedy decoding with and without the sublayer, with and without repetition."""
     sources, references = (list(side) for side in zip(*pairs, strict=True))
     counts = resample(len(pairs))
-    network = model.decoder.blocks[0].feed_forward
+    network, *_ = feed_forward_networks(model)
     for ablated in (False, True):
         for allowed in (True, False):
             with ablate_sublayer(network) if ablated else nullcontext():
@@ -429,9 +435,9 @@ def repetition(
                 "repetition": "allowed" if allowed else "forbidden",
                 "bleu": bleu(outputs, references).score,
                 "bleu_interval": interval(resampled, digits=2),
-                "tokens": round(length.mean(), 2),
+                "tokens": round(float(length.mean()), 2),
                 "tokens_interval": interval(counts @ length / len(ids), digits=2),
-                "repeated": round(repeated.sum() / length.sum(), 4),
+                "repeated": round(float(repeated.sum() / length.sum()), 4),
                 "repeated_interval": interval(ratio_of_sums(repeated, length, counts)),
             }
 

@@ -171,12 +171,14 @@ def test_decoding_compares_on_the_same_resamples(model: Transformer) -> None:
 
 
 def test_replacing_a_sublayer(model: Transformer) -> None:
+    network = model.decoder.blocks[0].feed_forward
+    torch.nn.init.normal_(network.contract.weight)
+    torch.nn.init.normal_(network.contract.bias)
     own, zero, mean, by_token = feed_forward(model, WORDS, VALID, CORPUS.train[:50])
     assert own["loss_increase"] == 0
     ids = [(WORDS.encode(a), WORDS.encode(b)) for a, b in VALID]
     batches = Batches(ids, 1024, seed=0, max_length=32)
     intact = mean_loss(model, batches)
-    network = model.decoder.blocks[0].feed_forward
     with ablate_sublayer(network):
         assert zero["loss_increase"] == pytest.approx(mean_loss(model, batches) - intact, abs=1e-4)
     assert len({row["loss_increase"] for row in (zero, mean, by_token)}) == 3
