@@ -440,14 +440,22 @@ def inside(record: Record) -> list[str]:
         if rows:
             lines = [
                 [
-                    " ".join(str(row[name]) for name in names if name in row),
+                    ", ".join(_named(name, row[name], names) for name in names if name in row),
                     *(_with_interval(row, column, form) for column, (_, form) in columns.items()),
                 ]
                 for row in rows
             ]
-            header = [" ".join(names), *(title for title, _ in columns.values())]
+            header = [
+                names[0] if len(names) == 1 else "",
+                *(title for title, _ in columns.values()),
+            ]
             parts += [about, markdown(header, lines)]
     return parts
+
+
+def _named(name: str, value: object, names: Sequence[str]) -> str:
+    """A number with its name where several columns name a row; a text alone."""
+    return f"{name} {value}" if isinstance(value, int) and len(names) > 1 else str(value)
 
 
 def _with_interval(row: Row, column: str, form: str) -> str:

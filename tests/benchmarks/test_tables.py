@@ -159,8 +159,8 @@ def test_each_analysis_has_a_table_with_intervals() -> None:
     ]
     settings = {"corpus": "c", "direction": "de-en"}
     text = section("inside", {**SPEED, "kind": "inside", "rows": rows, "settings": settings})
-    assert "| encoder stream 1 noun | 0.500 (0.250 to 0.750) |" in text
-    assert "| head 2 3 | 0.600 (0.250 to 0.750) |" in text
+    assert "| encoder stream, depth 1, noun | 0.500 (0.250 to 0.750) |" in text
+    assert "| head, layer 2, head 3 | 0.600 (0.250 to 0.750) |" in text
     assert "| test | 39.3 (38.0 to 41.0) | 40.0 (39.0 to 42.0) | 0.8 (-0.1 to 1.5) |" in text
     assert "Logit lens" not in text
     assert "Ein Hund" not in text
