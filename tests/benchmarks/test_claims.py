@@ -41,6 +41,8 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
         ("multi30k", "step", 9999, "multi30k: seed 2 took the fewest steps in 5 minutes"),
         ("cost/training", "valid_loss", 9.0, "cost/training"),
         ("cost/attention", "seconds", 9.0, "cost/attention: the fit"),
+        ("inside", "difference_interval", [-1, 1], "inside: beam search is ahead of greedy"),
+        ("inside", "bleu", 12.0, "inside: repetition is more than two thirds of the BLEU lost"),
     ],
 )
 def test_a_changed_value_is_reported(
