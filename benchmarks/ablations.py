@@ -51,15 +51,12 @@ class Variant:
 VARIANTS = (
     Variant(),
     Variant(label_smoothing=0.0),
-    *(
-        variant
-        for norm in ("pre", "post")
-        for peak_lr in (1e-3, 3e-3, 1e-2)
-        for warmup in (True, False)
-        if (variant := Variant(norm, peak_lr=peak_lr, warmup=warmup)) != Variant()
-    ),
+    Variant(warmup=False),
+    *(Variant(peak_lr=lr, warmup=warmup) for lr in (1e-3, 1e-2) for warmup in (True, False)),
+    *(Variant("post", warmup=warmup) for warmup in (True, False)),
 )
-"""The recipe; the recipe without label smoothing; warm-up by learning rate and norm."""
+"""The recipe, without label smoothing, without warm-up; warm-up at two other learning rates, and in a
+post-norm model."""
 
 
 @dataclass(frozen=True)

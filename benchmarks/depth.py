@@ -132,36 +132,35 @@ class Depth:
     """
 
     experiments: Annotated[tuple[Name, ...], tyro.conf.Positional] = tuple(EXPERIMENTS)
-    """What to measure. Default: everything."""
+    """What to measure; each experiment has its own record. Default: everything."""
     seeds: int = 5
     """Seeds of weights and batches."""
-    steps: int | None = None
-    """Length of all runs, for a quick test."""
-    out: Path = record.FOLDER / "depth.json"
-    """The record."""
+    out: Path = record.FOLDER
+    """The folder of the records."""
 
     def __call__(self) -> None:
         """Measure and record."""
         torch.set_num_threads(1)
+        # Collected first: writing a record would mark the checkout as changed.
         metadata = record.collect_metadata()
-        chosen = {
-            name: dataclasses.replace(
-                EXPERIMENTS[name], steps=self.steps or EXPERIMENTS[name].steps
-            )
-            for name in self.experiments
-        }
-        rows = [row for name in chosen for row in measure(name, chosen[name], range(self.seeds))]
-        settings = {
-            "seeds": list(range(self.seeds)),
-            "steps": {name: experiment.steps for name, experiment in chosen.items()},
-            "uniform_loss": {name: round(math.log(TASKS[name].classes), 4) for name in chosen},
-            **dataclasses.asdict(CONFIG),
-            "betas": list(BETAS),
-            "eps": EPS,
-            "mean_of_last_steps": LAST,
-        }
-        record.write(self.out, "depth", rows, settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
+        seeds = list(range(self.seeds))
+        for name in self.experiments:
+            experiment = EXPERIMENTS[name]
+            settings = {
+                "experiment": name,
+                "seeds": seeds,
+                "steps": experiment.steps,
+                "matched_initialisation": experiment.matched,
+                "uniform_loss": round(math.log(TASKS[name].classes), 4),
+                **dataclasses.asdict(CONFIG),
+                "betas": list(BETAS),
+                "eps": EPS,
+                "mean_of_last_steps": LAST,
+            }
+            rows = measure(name, experiment, seeds)
+            path = self.out / f"depth-{name}.json"
+            record.write(path, "depth", rows, settings=settings, metadata=metadata)
+            print(f"wrote {path}; next: python -m benchmarks.tables")
 
 
 def measure(name: Name, experiment: Experiment, seeds: Sequence[int]) -> Iterator[Row]:
@@ -182,8 +181,8 @@ def measure(name: Name, experiment: Experiment, seeds: Sequence[int]) -> Iterato
         for seed, state, curve in zip(seeds, initial, curves, strict=True):
             diverged = not all(map(math.isfinite, curve))
             yield {
-                **{"experiment": name, "stack": stack, "blocks": blocks, "warmup": warmup},
-                **{"peak_lr": peak_lr, "seed": seed, **state, "diverged": diverged},
+                **{"stack": stack, "blocks": blocks, "warmup": warmup, "peak_lr": peak_lr},
+                **{"seed": seed, **state, "diverged": diverged},
                 "loss": None if diverged else round(mean(curve[-LAST:]), 5),
             }
 

@@ -379,47 +379,35 @@ def heads(record: Record) -> list[str]:
 
 
 def depth(record: Record) -> list[str]:
-    """The losses of each experiment, by stack, depth, warm-up and learning rate."""
-    settings = record["settings"]
-    parts = [
-        "Stacks of blocks that differ in what surrounds each sublayer. Stream, cosine and gradient are "
+    """The losses of stacks, by depth, warm-up and learning rate."""
+    settings, rows = record["settings"], record["rows"]
+    rates = list(dict.fromkeys(row["peak_lr"] for row in rows))
+    groups: dict[tuple[str, int, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["stack"], row["blocks"], row["warmup"]), []).append(row)
+    lines = [
+        [
+            *(str(value) for value in group),
+            f"{median(row['stream'] for row in own):.2g}",
+            f"{median(row['cosine'] for row in own):.2f}",
+            f"{median(row['first_grad'] / row['last_grad'] for row in own):.2g}",
+            *(_losses(row["loss"] for row in own if row["peak_lr"] == rate) for rate in rates),
+        ]
+        for group, own in groups.items()
+    ]
+    return [
+        "Stacks that differ in what surrounds each sublayer. Stream, cosine and gradient are "
         "measured before training: the root mean square of the last block's output, the mean "
         "cosine between its vectors, and the gradient norm of the first block divided by that of "
-        f"the last block (medians of {len(settings['seeds'])} seeds). The other columns have, for each learning rate, the "
-        "median training loss at the end of a run in nats, with the lowest and the highest of "
-        "the seeds in parentheses."
+        f"the last block (medians of {len(settings['seeds'])} seeds). The other columns have, for "
+        f"each peak learning rate, the training loss after {settings['steps']} steps in nats: the "
+        "median, with the lowest and the highest of the seeds in parentheses. A uniform "
+        f"prediction has the loss {settings['uniform_loss']:.2f}.",
+        markdown(
+            ["", "blocks", "warm-up", "stream", "cosine", "gradient", *(f"{r:g}" for r in rates)],
+            lines,
+        ),
     ]
-    for name, steps in settings["steps"].items():
-        rows = [row for row in record["rows"] if row["experiment"] == name]
-        rates = list(dict.fromkeys(row["peak_lr"] for row in rows))
-        groups: dict[tuple[str, int, int], list[Row]] = {}
-        for row in rows:
-            groups.setdefault((row["stack"], row["blocks"], row["warmup"]), []).append(row)
-        lines = [
-            [
-                *(str(value) for value in group),
-                f"{median(row['stream'] for row in own):.2g}",
-                f"{median(row['cosine'] for row in own):.2f}",
-                f"{median(row['first_grad'] / row['last_grad'] for row in own):.2g}",
-                *(_losses(row["loss"] for row in own if row["peak_lr"] == rate) for rate in rates),
-            ]
-            for group, own in groups.items()
-        ]
-        parts.append(
-            f"**{name}**, {steps} steps. A uniform prediction has the loss "
-            f"{settings['uniform_loss'][name]:.2f}."
-        )
-        header = [
-            "",
-            "blocks",
-            "warm-up",
-            "stream",
-            "cosine",
-            "gradient",
-            *(f"{r:g}" for r in rates),
-        ]
-        parts.append(markdown(header, lines))
-    return parts
 
 
 def _losses(losses: Iterable[float | None]) -> str:

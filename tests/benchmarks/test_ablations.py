@@ -49,7 +49,7 @@ def test_without_warm_up_the_rate_starts_at_its_peak(recipe: Recipe) -> None:
 
 
 def test_variants_differ_and_include_the_recipe() -> None:
-    assert len(set(VARIANTS)) == len(VARIANTS) == 13
+    assert len(set(VARIANTS)) == len(VARIANTS) == 9
     recipe = find_recipe("pocket")
     settings = (recipe.model.norm, recipe.train.label_smoothing, recipe.train.peak_lr)
     assert (Variant().norm, Variant().label_smoothing, Variant().peak_lr) == settings

@@ -172,16 +172,15 @@ def test_a_stack_that_diverges_does_not_affect_the_others() -> None:
 
 def test_the_record_has_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(EXPERIMENTS, "feed-forward", TINY)
-    Depth(("feed-forward",), seeds=2, steps=11, out=tmp_path / "depth.json")()
-    record = read(tmp_path / "depth.json")
-    assert record["settings"]["steps"] == {"feed-forward": 11}
-    assert record["settings"]["uniform_loss"] == {"feed-forward": 2.3026}
+    Depth(("feed-forward",), seeds=2, out=tmp_path)()
+    record = read(tmp_path / "depth-feed-forward.json")
+    assert record["settings"]["steps"] == 12
+    assert record["settings"]["uniform_loss"] == 2.3026
     names = [(row["stack"], row["peak_lr"], row["seed"]) for row in record["rows"]]
     assert names == [
         (stack, rate, seed) for stack in TINY.stacks for rate in TINY.peak_lrs for seed in (0, 1)
     ]
-    again = measure("feed-forward", dataclasses.replace(TINY, steps=11), [0, 1])
-    assert record["rows"] == list(again)
+    assert record["rows"] == list(measure("feed-forward", TINY, [0, 1]))
     assert len({row["loss"] for row in record["rows"]}) == len(names)
 
 

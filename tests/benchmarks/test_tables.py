@@ -150,14 +150,15 @@ def test_heads_are_columns_of_their_sublayer() -> None:
 def test_depth_shows_median_and_range_of_the_seeds() -> None:
     def row(rate: float, seed: int, loss: float | None) -> dict[str, Any]:
         state = {"stream": 2.0, "cosine": 0.25, "first_grad": 3.0 * seed, "last_grad": 2.0}
-        about = {"experiment": "warm-up", "stack": "post-norm", "blocks": 6, "warmup": 100}
+        about = {"stack": "post-norm", "blocks": 6, "warmup": 100}
         return about | state | {"peak_lr": rate, "seed": seed, "loss": loss}
 
     rows = [row(1e-3, 1, 0.5), row(1e-3, 2, 2.75), row(1e-3, 3, 1.25)]
     rows += [row(1e-2, 1, 0.5), row(1e-2, 2, None), row(1e-2, 3, None)]
-    settings = {"seeds": [1, 2, 3], "steps": {"warm-up": 7}, "uniform_loss": {"warm-up": 2.7726}}
+    settings = {"seeds": [1, 2, 3], "steps": 7, "uniform_loss": 2.7726}
     text = section("depth", {**SPEED, "kind": "depth", "rows": rows, "settings": settings})
-    assert "**warm-up**, 7 steps. A uniform prediction has the loss 2.77." in text
+    assert "after 7 steps in nats" in text
+    assert "A uniform prediction has the loss 2.77." in text
     assert "|  | blocks | warm-up | stream | cosine | gradient | 0.001 | 0.01 |" in text
     assert "| post-norm | 6 | 100 | 2 | 0.25 | 3 | 1.25 (0.5–2.75) | inf (0.5–inf) |" in text
 
