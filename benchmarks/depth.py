@@ -48,7 +48,7 @@ Name = Literal["feed-forward", "encoder", "warm-up"]
 
 DIGITS = 10
 """Task *addition*: the last digit of the sum of two digits."""
-TOKENS, LENGTH, SENTENCES = 16, 12, 16
+TOKENS, LENGTH, SENTENCES = 16, 8, 8
 """Task *previous token*: the size of the vocabulary, of a sentence and of a batch."""
 CONFIG = BlockConfig(d_model=32, n_heads=2, d_ff=128, dropout=0.0)
 POSITIONS, MASK = sinusoidal(LENGTH, CONFIG.d_model), causal_mask(LENGTH)
@@ -101,7 +101,7 @@ class Experiment:
     """Peak learning rates; after the warm-up the rate is constant."""
     warmups: tuple[int, ...] = (0,)
     """Steps of linear warm-up; 0 for none."""
-    steps: int = 200
+    steps: int = 150
     """Length of a run."""
     matched: bool = True
     """Whether the initialisation preserves the variance; otherwise it is Xavier's."""
@@ -109,16 +109,18 @@ class Experiment:
 
 EXPERIMENTS: dict[Name, Experiment] = {
     "feed-forward": Experiment(
-        stacks=tuple(CONNECTIONS), blocks=(4, 12, 32), peak_lrs=(3e-4, 1e-3, 3e-3, 1e-2)
+        stacks=tuple(CONNECTIONS), blocks=(4, 32), peak_lrs=(3e-4, 1e-3, 3e-3)
     ),
     "encoder": Experiment(
-        stacks=tuple(CONNECTIONS)[1:], blocks=(2, 12), peak_lrs=(3e-4, 1e-3, 3e-3)
+        stacks=("plain", "residual", "scaled residual", "post-norm", "pre-norm"),
+        blocks=(12,),
+        peak_lrs=(1e-3, 3e-3),
     ),
     "warm-up": Experiment(
         stacks=("post-norm", "pre-norm"),
-        blocks=(6, 12, 18),
+        blocks=(6, 12),
         peak_lrs=(1e-3, 3e-3, 1e-2),
-        warmups=(0, 100),
+        warmups=(0, 50),
         matched=False,
     ),
 }

@@ -439,7 +439,8 @@ def ablations(record: Record) -> list[str]:
     ]
     lines.append(["difference", *(_difference(smoothed, sharp, column) for column in columns)])
     parts = [
-        f"The recipe {settings['recipe']} ({settings['direction']}), {settings['steps']} steps, "
+        f"A small model with the recipe {settings['recipe']} ({settings['direction']}), "
+        f"{settings['steps']} steps, "
         f"evaluated on {settings['sentences']} sentences of the {settings['split']} set: means of "
         f"{len(settings['seeds'])} seeds. Differences (with minus without) are paired by seed, "
         "with the 95 % confidence interval of Student's t. The cross-entropy is without label "
@@ -447,7 +448,7 @@ def ablations(record: Record) -> list[str]:
         "and accuracy how often this token is correct.",
         "**Label smoothing**",
         markdown(["", *columns.values()], lines),
-        f"**Warm-up** of {settings['warmup_steps']} steps, with label smoothing.",
+        f"**Warm-up** of {settings['train.warmup']} steps, with label smoothing.",
     ]
     lines = []
     for norm in dict.fromkeys(row["norm"] for row in rows):

@@ -7,7 +7,15 @@ import pytest
 import torch
 
 from benchmarks import ablations
-from benchmarks.ablations import VARIANTS, Ablations, Variant, measure, omit_warmup, predictions
+from benchmarks.ablations import (
+    OVERRIDES,
+    VARIANTS,
+    Ablations,
+    Variant,
+    measure,
+    omit_warmup,
+    predictions,
+)
 from benchmarks.record import read
 from tfmr.data import corpora
 from tfmr.model import Transformer
@@ -49,7 +57,7 @@ def test_without_warm_up_the_rate_starts_at_its_peak(recipe: Recipe) -> None:
 
 
 def test_variants_differ_and_include_the_recipe() -> None:
-    assert len(set(VARIANTS)) == len(VARIANTS) == 9
+    assert len(set(VARIANTS)) == len(VARIANTS) == 7
     recipe = find_recipe("pocket")
     settings = (recipe.model.norm, recipe.train.label_smoothing, recipe.train.peak_lr)
     assert (Variant().norm, Variant().label_smoothing, Variant().peak_lr) == settings
@@ -107,12 +115,13 @@ def test_a_run_that_diverges_is_recorded(recipe: Recipe) -> None:
 
 def test_the_record(tmp_path: Path, recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ablations, "find_recipe", lambda name: recipe)
+    monkeypatch.setitem(OVERRIDES, "train.warmup", 3)
     monkeypatch.setattr(ablations, "VARIANTS", VARIANTS[:2])
     monkeypatch.setattr(corpora, "load", lambda *_: SMALL)
     Ablations(seeds=2, steps=2, sentences=3, out=tmp_path / "ablations.json")()
     record = read(tmp_path / "ablations.json")
     assert record["settings"]["sentences"] == 3
-    assert record["settings"]["warmup_steps"] == 3
+    assert record["settings"]["train.warmup"] == 3
     assert [(row["label_smoothing"], row["seed"]) for row in record["rows"]] == [
         (0.1, 0),
         (0.0, 0),

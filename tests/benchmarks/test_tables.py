@@ -176,7 +176,7 @@ def test_ablations_show_paired_differences() -> None:
     rows += [row(seed, 2.0, norm="post", warmup=False) for seed in range(2)]
     rows += [{**row(2, 2.0, norm="post", warmup=False), "diverged": True}]
     settings = {"recipe": "pocket", "direction": "en-fr", "steps": 4, "seeds": [0, 1, 2]}
-    settings |= {"sentences": 9, "split": "validation", "warmup_steps": 2, "recipe_lr": 0.003}
+    settings |= {"sentences": 9, "split": "validation", "train.warmup": 2, "recipe_lr": 0.003}
     record: Record = {**SPEED, "kind": "ablations", "rows": rows, "settings": settings}
     text = section("ablations", record)
     assert "4 steps, evaluated on 9 sentences of the validation set: means of 3 seeds" in text
