@@ -62,8 +62,9 @@ VARIANTS = (
     Variant(label_smoothing=0.0),
     Variant(warmup=False),
     *(Variant(peak_lr=lr, warmup=warmup) for lr in (1e-3, 1e-2) for warmup in (True, False)),
+    *(Variant("post", warmup=warmup) for warmup in (True, False)),
 )
-"""The recipe, without label smoothing and without warm-up; warm-up at two other learning rates."""
+"""The recipe, without label smoothing, without warm-up; warm-up at other rates, and with post-norm."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ def measure(
 ) -> Iterator[Row]:
     """A row for each variant and seed."""
     tokenizer = recipe.train_tokenizer(corpus)
+    train = [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in corpus.train]
     valid = recipe.make_batches(corpus.valid, tokenizer)
     sources, references = (list(side) for side in zip(*corpus.valid, strict=True))
     runs = [(variant, seed) for seed in seeds for variant in variants]
@@ -123,7 +125,7 @@ def measure(
         )
         torch.manual_seed(seed)
         model = registry.build_model(changed.model_config(tokenizer.vocab_size))
-        trainer = Trainer(model, changed.make_batches(corpus.train, tokenizer), changed.train)
+        trainer = Trainer(model, changed.make_batches_from_ids(train), changed.train)
         if not variant.warmup:
             omit_warmup(trainer)
         row: Row = {**dataclasses.asdict(variant), "seed": seed}

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -109,7 +109,7 @@ class Experiment:
 
 EXPERIMENTS: dict[Name, Experiment] = {
     "feed-forward": Experiment(
-        stacks=tuple(CONNECTIONS), blocks=(4, 32), peak_lrs=(3e-4, 1e-3, 3e-3)
+        stacks=tuple(CONNECTIONS), blocks=(4, 12, 32), peak_lrs=(3e-4, 1e-3, 3e-3)
     ),
     "encoder": Experiment(
         stacks=("plain", "residual", "scaled residual", "post-norm", "pre-norm"),
@@ -118,7 +118,7 @@ EXPERIMENTS: dict[Name, Experiment] = {
     ),
     "warm-up": Experiment(
         stacks=("post-norm", "pre-norm"),
-        blocks=(6, 12),
+        blocks=(6, 12, 18),
         peak_lrs=(1e-3, 3e-3, 1e-2),
         warmups=(0, 50),
         matched=False,
@@ -215,7 +215,8 @@ class Stack(nn.Module):
         self.blocks = nn.ModuleList(self.block(CONFIG) for _ in range(n_blocks))
         self.norm = final_norm(d_model, "pre" if name == "pre-norm" else "post")
         for block in self.blocks:
-            block.residuals = nn.ModuleList(CONNECTIONS[name](d_model) for _ in block.residuals)
+            n_sublayers = len(cast(nn.ModuleList, block.residuals))
+            block.residuals = nn.ModuleList(CONNECTIONS[name](d_model) for _ in range(n_sublayers))
         self._initialise(matched=matched and name != "plain, Xavier")
         if name == "scaled residual":
             self._scale()
@@ -286,7 +287,7 @@ class Addition(Stack):
 
     def stream(self, ids: Int[Tensor, "pairs 2"]) -> Float[Tensor, "pairs d_model"]:
         """The blocks, applied to the sum of the two embeddings, which has variance 1."""
-        x = self.embedding(ids).sum(dim=1) / math.sqrt(2)
+        x: Tensor = self.embedding(ids).sum(dim=1) / math.sqrt(2)
         for block in self.blocks:
             x = block(x)
         return x
@@ -305,7 +306,7 @@ class PreviousToken(Stack):
 
     def stream(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch predicted d_model"]:
         """The output of the last block at all positions but the first."""
-        x = self.embedding(ids) + POSITIONS
+        x: Tensor = self.embedding(ids) + POSITIONS
         for block in self.blocks:
             x = block(x, MASK)
         return x[:, 1:]

@@ -19,6 +19,7 @@ from benchmarks.ablations import (
 from benchmarks.record import read
 from tfmr.data import corpora
 from tfmr.model import Transformer
+from tfmr.registry import build_model
 from tfmr.train.config import Recipe, find_recipe
 from tfmr.train.evaluation import mean_loss
 from tfmr.train.schedule import learning_rate
@@ -38,9 +39,7 @@ def recipe() -> Recipe:
 def trainer_of(recipe: Recipe) -> Trainer:
     tokenizer = recipe.train_tokenizer(SMALL)
     torch.manual_seed(0)
-    config = recipe.model_config(tokenizer.vocab_size)
-    assert not isinstance(config, type(None))
-    model = ablations.registry.build_model(config)
+    model = build_model(recipe.model_config(tokenizer.vocab_size))
     return Trainer(model, recipe.make_batches(SMALL.train, tokenizer), recipe.train)
 
 
@@ -57,7 +56,7 @@ def test_without_warm_up_the_rate_starts_at_its_peak(recipe: Recipe) -> None:
 
 
 def test_variants_differ_and_include_the_recipe() -> None:
-    assert len(set(VARIANTS)) == len(VARIANTS) == 7
+    assert len(set(VARIANTS)) == len(VARIANTS) == 9
     recipe = find_recipe("pocket")
     settings = (recipe.model.norm, recipe.train.label_smoothing, recipe.train.peak_lr)
     assert (Variant().norm, Variant().label_smoothing, Variant().peak_lr) == settings
