@@ -64,7 +64,7 @@ VARIANTS = (
     *(Variant(peak_lr=lr, warmup=warmup) for lr in (1e-3, 1e-2) for warmup in (True, False)),
     *(Variant("post", warmup=warmup) for warmup in (True, False)),
 )
-"""The recipe, without label smoothing, without warm-up; warm-up at other rates, and with post-norm."""
+"""The recipe; it without label smoothing; warm-up by learning rate, and in a post-norm model."""
 
 
 @dataclass(frozen=True)

@@ -285,9 +285,9 @@ class Addition(Stack):
         digits = torch.cartesian_prod(torch.arange(DIGITS), torch.arange(DIGITS))
         return digits + torch.tensor([0, DIGITS]), digits.sum(dim=1) % DIGITS
 
-    def stream(self, ids: Int[Tensor, "pairs 2"]) -> Float[Tensor, "pairs d_model"]:
+    def stream(self, ids: Int[Tensor, "pairs 2"]) -> Float[Tensor, "pairs 1 d_model"]:
         """The blocks, applied to the sum of the two embeddings, which has variance 1."""
-        x: Tensor = self.embedding(ids).sum(dim=1) / math.sqrt(2)
+        x: Tensor = self.embedding(ids).sum(dim=1, keepdim=True) / math.sqrt(2)
         for block in self.blocks:
             x = block(x)
         return x

@@ -93,7 +93,7 @@ def test_the_state_before_training() -> None:
         grads = torch.autograd.grad(stack(ids, classes), list(block.parameters()))
         norm = math.sqrt(sum(grad.square().sum().item() for grad in grads))
         assert row[name] == pytest.approx(norm, rel=1e-3)
-    vectors = stack.stream(ids)
+    vectors = stack.stream(ids).squeeze(1)
     cosines = torch.nn.functional.cosine_similarity(vectors[:, None], vectors[None], dim=-1)
     others = ~torch.eye(len(vectors), dtype=torch.bool)
     assert row["cosine"] == pytest.approx(cosines[others].mean().item(), abs=1e-3)
