@@ -26,7 +26,7 @@ from tfmr.train.schedule import learning_rate
 from tfmr.train.trainer import Trainer
 
 CORPUS = corpora.load("pocket", "en-fr")
-SMALL = dataclasses.replace(CORPUS, train=CORPUS.train[:50], valid=CORPUS.valid[:5])
+SMALL = dataclasses.replace(CORPUS, train=CORPUS.train[:50], valid=CORPUS.train[:5])
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_tasks() -> None:
 @pytest.mark.parametrize("task", [Addition, PreviousToken])
 def test_a_shallow_stack_learns_its_task(task: type[Stack]) -> None:
     stack = stack_of(task, "pre-norm", 2)
-    losses = train(stack, rng(), 3e-3, 0, 100)
+    [losses] = train([stack], [0], 3e-3, 0, 150)
     assert losses[0] > math.log(stack.classes) - 0.1
     assert losses[-1] < 0.5
 
@@ -138,10 +138,10 @@ def test_the_learning_rate_rises_to_its_peak_and_stays_there(
         step(optimiser)
 
     monkeypatch.setattr(torch.optim.Adam, "step", recorded)
-    train(stack_of(Addition, "plain", 1), rng(), 0.1, 4, 6)
+    train([stack_of(Addition, "plain", 1)], [0], 0.1, 4, 6)
     assert rates == pytest.approx([0.025, 0.05, 0.075, 0.1, 0.1, 0.1])
     rates.clear()
-    train(stack_of(Addition, "plain", 1), rng(), 0.1, 0, 2)
+    train([stack_of(Addition, "plain", 1)], [0], 0.1, 0, 2)
     assert rates == [0.1, 0.1]
 
 
