@@ -54,7 +54,15 @@ def provenance(records: dict[str, Record]) -> Claims:
         yield f"{name}: the metadata name the command", command
         complete = metadata["commit"] and metadata["hardware"]["processor"]
         yield f"{name}: the metadata name commit and processor", bool(complete)
-        if record["kind"] in ("speed", "versus", "scores", "line", "multi30k"):
+        if record["kind"] in (
+            "speed",
+            "versus",
+            "scores",
+            "line",
+            "multi30k",
+            "depth",
+            "ablations",
+        ):
             names = {*record["settings"], *(key for row in record["rows"] for key in row)}
             yield f"{name}: the record has its seeds", bool(names & {"seed", "seeds"})
 
