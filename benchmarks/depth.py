@@ -118,9 +118,10 @@ EXPERIMENTS: dict[Name, Experiment] = {
     ),
     "warm-up": Experiment(
         stacks=("post-norm", "pre-norm"),
-        blocks=(6, 12, 18),
-        peak_lrs=(1e-3, 3e-3, 1e-2),
-        warmups=(0, 50),
+        blocks=(6, 12),
+        peak_lrs=(3e-4, 1e-3, 3e-3),
+        warmups=(0, 200),
+        steps=400,
         matched=False,
     ),
 }
