@@ -10,6 +10,10 @@ SHELL := bash
 PYTHON ?= python3
 VENV ?= .venv
 CHAPTERS ?=
+# Where PyTorch comes from. On Linux without an NVIDIA GPU these are its builds for the CPU: the
+# default builds contain several GB of CUDA libraries. Empty: pip's default index.
+TORCH_INDEX ?= $(shell test "$$(uname)" = Linux && ! command -v nvidia-smi >/dev/null && \
+  echo https://download.pytorch.org/whl/cpu)
 
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
@@ -20,7 +24,7 @@ say = @printf '\n== %s\n'
 help: ## list the targets
 	@printf 'make TARGET, where TARGET is one of\n\n'
 	@awk -F ':[^#]*## ' '/^[a-z]+:[^#]*## /{printf "  %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@printf '\nVariables: PYTHON=%s (3.11 or newer), VENV=%s, CHAPTERS="book/04-....ipynb ..." for refresh.\n' '$(PYTHON)' '$(VENV)'
+	@printf '\nVariables: PYTHON=%s (3.11 or newer), VENV=%s,\nTORCH_INDEX=%s (the source of PyTorch), CHAPTERS="book/04-....ipynb ..." for refresh.\n' '$(PYTHON)' '$(VENV)' '$(TORCH_INDEX)'
 
 $(INSTALLED): requirements.lock
 	$(say) 'environment: $(VENV), with the versions of requirements.lock'
@@ -30,6 +34,10 @@ $(INSTALLED): requirements.lock
 	@version='import sys; print(sys.version_info[:2])'; \
 	  test "$$($(PY) -c "import pip; $$version" 2>/dev/null)" = "$$($(PYTHON) -c "$$version")" || \
 	  $(PYTHON) -m venv --clear $(VENV)
+	@test -z '$(TORCH_INDEX)' || \
+	  $(PY) -m pip install --quiet --no-deps --retries 0 --timeout 20 \
+	    --index-url '$(TORCH_INDEX)' "$$(grep '^torch==' requirements.lock)" || \
+	  echo 'make: $(TORCH_INDEX) cannot be reached; the next step installs the default build of PyTorch' >&2
 	$(PY) -m pip install --quiet -r requirements.lock
 	@touch $@
 

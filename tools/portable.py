@@ -90,8 +90,7 @@ def link_problems(text: str, address: str) -> list[str]:
 
 @functools.cache
 def glossary() -> frozenset[str]:
-    """The anchors of the terms of the glossary, such as ``term-softmax``."""
+    """The anchors of the terms of the glossary, such as ``attention-weight``."""
     text = (ROOT / "book" / "glossary.md").read_text("utf-8")
-    terms = re.findall(r"^```\{glossary\}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    names = re.findall(r"^\S.*", "\n".join(terms), re.MULTILINE)
-    return frozenset("term-" + "-".join(name.split()) for name in names)
+    terms = re.findall(r"^### (.+)$", text, re.MULTILINE)
+    return frozenset(re.sub(r"[^\w\- ]", "", term.lower()).replace(" ", "-") for term in terms)

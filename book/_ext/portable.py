@@ -1,7 +1,6 @@
 """What portable notebooks write as plain Markdown, in the form of the site.
 
-A link to a paper leads to the bibliography, a link to the glossary to its term, a solution is
-folded, and exercises have a frame.
+A link to a paper leads to the bibliography, a solution is folded, and exercises have a frame.
 """
 
 import re
@@ -17,7 +16,6 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from tools import citations
 
 BIBLIOGRAPHY = "book/bibliography"
-GLOSSARY = "book/glossary"
 EXERCISE = re.compile(r"Exercise \d+\.\d+")
 SOLUTION = re.compile(r"Solution of exercise \d+\.\d+")
 
@@ -69,15 +67,12 @@ class FrameExercises(SphinxPostTransform):
 
 
 def add_anchors(app: Sphinx, env: BuildEnvironment) -> list[str]:
-    """Let Markdown links lead to the terms of the glossary and the entries of the bibliography."""
-    anchors = {BIBLIOGRAPHY: [nodes.make_id(key) for key in citations.addresses()], GLOSSARY: []}
-    if GLOSSARY in env.all_docs:
-        terms = env.get_doctree(GLOSSARY).findall(nodes.term)
-        anchors[GLOSSARY] = [anchor for term in terms for anchor in term["ids"]]
-    for docname, names in anchors.items():
-        if docname in env.all_docs:
-            slugs = env.metadata[docname].setdefault("myst_slugs", {})
-            slugs |= {name: (1, name, name) for name in names}
+    """Let links lead to the entries of the bibliography."""
+    if BIBLIOGRAPHY in env.all_docs:
+        slugs = env.metadata[BIBLIOGRAPHY].setdefault("myst_slugs", {})
+        for key in citations.addresses():
+            name = nodes.make_id(key)
+            slugs[name] = (1, name, key)
     return []
 
 

@@ -1,0 +1,254 @@
+"""The chapters in JupyterLab: what a reader sees, Run All, an experiment, and the live figure."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page
+
+from tools import portable
+from tools.lab import PAGES, copy_chapters
+from tools.notebooks import chapters, kernel_environment
+
+NAMES = [path.name for path in chapters()]
+ATTENTION = "04-self-attention.ipynb"
+DECODER = "09-decoder.ipynb"
+WHOLE = {"@jupyterlab/notebook-extension": {"tracker": {"windowingMode": "none"}}}
+"""JupyterLab renders all cells, not only the visible ones."""
+UNTOUCHED = {"@jupyterlab/apputils-extension": {"notification": {"fetchNews": "false"}}}
+READY_SECONDS = 60
+RUN_SECONDS = 120_000
+MESSAGE = "This differs from the book"
+
+
+class Lab:
+    """A running JupyterLab and a browser's page that shows one of its notebooks."""
+
+    def __init__(self, page: Page, address: str, folder: Path) -> None:
+        self.page, self.address, self.folder = page, address, folder
+
+    def open(self, name: str) -> Locator:
+        """Open a notebook, without other tabs, when all its cells are rendered."""
+        self.page.goto(f"{self.address}/lab/tree/{name}?reset", wait_until="domcontentloaded")
+        notebook = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook")
+        cells = len(json.loads((self.folder / name).read_text("utf-8"))["cells"])
+        self.page.wait_for_function(
+            "count => document.querySelectorAll('.jp-Notebook .jp-Cell').length === count",
+            arg=cells,
+        )
+        self.page.wait_for_function(
+            "() => !document.querySelector('.jp-Notebook .jp-MarkdownCell .jp-mod-rendered')"
+            " || [...document.querySelectorAll('.jp-MarkdownOutput')].every(e => e.textContent)"
+        )
+        return notebook
+
+    def execute(self, command: str) -> None:
+        """Execute a command of JupyterLab and wait for its end."""
+        self.page.evaluate("name => jupyterapp.commands.execute(name)", command)
+
+    def run_all(self) -> None:
+        """Run all cells and wait until the last one has ended."""
+        self.page.wait_for_function(
+            "() => jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
+        )
+        self.page.set_default_timeout(RUN_SECONDS)
+        self.execute("notebook:run-all-cells")
+        self.page.set_default_timeout(30_000)
+
+    def evaluate(self, code: str) -> str:
+        """Run ``code`` in a new cell at the end of the notebook; return its text output."""
+        return str(
+            self.page.evaluate(
+                """async code => {
+                    const panel = jupyterapp.shell.currentWidget;
+                    const run = (name) => jupyterapp.commands.execute(name);
+                    panel.content.activeCellIndex = panel.content.widgets.length - 1;
+                    await run("notebook:insert-cell-below");
+                    panel.content.activeCell.model.sharedModel.setSource(code);
+                    await run("notebook:run-cell");
+                    const texts = panel.content.activeCell.model.outputs.toJSON().map(o => o.text);
+                    return texts.flat().join("");
+                }""",
+                code,
+            )
+        )
+
+    def edit(self, old: str, new: str) -> None:
+        """Replace ``old`` by ``new`` in the only code cell that contains it."""
+        changed = self.page.evaluate(
+            """([old, changed]) => {
+                const cells = [...jupyterapp.shell.currentWidget.model.cells];
+                const found = cells.filter(
+                    (cell) => cell.type === "code" && cell.sharedModel.source.includes(old)
+                );
+                for (const cell of found) {
+                    cell.sharedModel.setSource(cell.sharedModel.source.replace(old, changed));
+                }
+                return found.length;
+            }""",
+            [old, new],
+        )
+        assert changed == 1
+
+    def counts(self) -> list[int | None]:
+        """The execution counts of the code cells, ``None`` for a cell that did not run."""
+        return list(
+            self.page.evaluate(
+                """() => [...jupyterapp.shell.currentWidget.model.cells]
+                    .filter((cell) => cell.type === "code")
+                    .map((cell) => cell.executionState === "idle" ? cell.executionCount : null)"""
+            )
+        )
+
+    def close(self) -> None:
+        """Shut the kernel down."""
+        self.page.evaluate("() => jupyterapp.serviceManager.sessions.shutdownAll()")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Lab]:
+    home = tmp_path_factory.mktemp("lab")
+    folder = home / "chapters"
+    copy_chapters(folder)
+    settings = home / "settings"
+    for extension, plugins in (WHOLE | UNTOUCHED).items():
+        (settings / extension).mkdir(parents=True)
+        for plugin, values in plugins.items():
+            file = settings / extension / f"{plugin}.jupyterlab-settings"
+            file.write_text(json.dumps(values), "utf-8")
+    environment = kernel_environment() | {
+        "JUPYTERLAB_SETTINGS_DIR": str(settings),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "IPYTHONDIR": str(home / "ipython"),
+    }
+    log = (home / "log").open("w")
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+        *("--ServerApp.port=0", "--IdentityProvider.token=", f"--ServerApp.root_dir={folder}"),
+        *("--LabApp.expose_app_in_browser=True", "--LabApp.collaborative=False"),
+    ]
+    server = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)
+    try:
+        address = wait_for_server(home / "runtime", home / "log")
+        page = chromium.new_page()
+        page.set_default_timeout(30_000)
+        yield Lab(page, address, folder)
+        page.close()
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+        log.close()
+
+
+def wait_for_server(runtime: Path, log: Path) -> str:
+    """The address of the server, when it answers."""
+    end = time.monotonic() + READY_SECONDS
+    while time.monotonic() < end:
+        for file in runtime.glob("jpserver-*.json"):
+            url = str(json.loads(file.read_text("utf-8") or "{}").get("url", ""))
+            try:
+                urllib.request.urlopen(f"{url}api", timeout=2).close()
+            except (OSError, ValueError):
+                continue
+            return url.rstrip("/")
+        time.sleep(0.2)
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text('utf-8')}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_chapter_has_no_raw_markup(lab: Lab, name: str) -> None:
+    notebook = lab.open(name)
+    text = notebook.inner_text()
+    assert len(text) > 5000
+    assert portable.RAW.findall(text) == []
+    assert not re.search(r"\{(?:cite|term|ref|doc)\b|:label:|:pyobject:|literalinclude", text)
+    solutions = re.findall(r"^Solution of exercise", text, re.MULTILINE)
+    folded = notebook.locator(".jp-MarkdownCell .jp-collapseHeadingButton[data-heading-collapsed]")
+    assert solutions
+    assert folded.count() >= len(solutions)
+    assert notebook.locator("details:not([open]) > summary").count() == len(solutions)
+    lab.close()
+
+
+@pytest.mark.parametrize("name", [ATTENTION, DECODER])
+def test_run_all(lab: Lab, name: str) -> None:
+    notebook = lab.open(name)
+    lab.run_all()
+    assert None not in lab.counts()
+    assert notebook.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
+    assert notebook.locator("[data-mime-type='application/vnd.jupyter.stderr']").count() == 0
+    lab.close()
+
+
+def test_an_experiment_is_explained_and_the_notebook_continues(lab: Lab) -> None:
+    notebook = lab.open(ATTENTION)
+    lab.edit("scaled = S / math.sqrt(d_k)", "scaled = S")
+    lab.run_all()
+    assert None not in lab.counts()
+    assert notebook.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
+    messages = notebook.locator("[data-mime-type='application/vnd.jupyter.stderr']")
+    assert messages.count() >= 1
+    assert all(MESSAGE in text for text in messages.all_inner_texts())
+    lab.close()
+
+
+def test_an_error_of_the_package_is_short(lab: Lab) -> None:
+    notebook = lab.open(ATTENTION)
+    lab.execute("notebook:run-all-cells")
+    lab.evaluate("scaled_dot_product_attention(Q, K[:, :1], V)")
+    error = notebook.locator("[data-mime-type='application/vnd.jupyter.error']").last.inner_text()
+    assert error.startswith("TfmrError: queries and keys need the same d_k")
+    assert "scaled_dot_product_attention(Q, K[:, :1], V)" in error
+    assert len(error.splitlines()) <= 4
+    lab.close()
+
+
+def test_the_live_figure_is_connected_to_python(lab: Lab) -> None:
+    notebook = lab.open(ATTENTION)
+    lab.run_all()
+    live = notebook.locator(".att").first
+    live.locator(".att-words label").nth(2).click()
+    assert lab.evaluate("print(live.selected)") == "2\n"
+    lab.evaluate("live.selected = 1")
+    live.locator(".att-words input").nth(1).and_(lab.page.locator(":checked")).wait_for()
+    lab.close()
+
+
+def test_saving_does_not_change_the_book(lab: Lab) -> None:
+    lab.open(DECODER)
+    lab.execute("docmanager:save")
+    original = next(path for path in chapters() if path.name == DECODER)
+    assert (lab.folder / DECODER).read_bytes() != original.read_bytes()
+    lab.close()
+
+
+def test_a_changed_working_copy_is_kept(tmp_path: Path) -> None:
+    source, lab = tmp_path / "01-x.ipynb", tmp_path / "lab"
+    source.write_text("first", "utf-8")
+    assert copy_chapters(lab, [source]) == ["01-x.ipynb: copied"]
+    assert copy_chapters(lab, [source]) == []
+    source.write_text("second", "utf-8")
+    assert copy_chapters(lab, [source]) == ["01-x.ipynb: copied"]
+    (lab / "01-x.ipynb").write_text("mine", "utf-8")
+    assert copy_chapters(lab, [source]) == []
+    source.write_text("third", "utf-8")
+    [done] = copy_chapters(lab, [source])
+    assert done == "01-x.ipynb: kept with your changes; the book's version is 01-x-new.ipynb"
+    assert (lab / "01-x.ipynb").read_text("utf-8") == "mine"
+    assert (lab / "01-x-new.ipynb").read_text("utf-8") == "third"
+    assert copy_chapters(lab, [source]) == []
+
+
+def test_the_working_copies_have_the_pages_that_chapters_link_to() -> None:
+    linked = set()
+    for path in chapters():
+        linked |= set(re.findall(r"\]\(([\w-]+\.md)", path.read_text("utf-8")))
+    assert linked <= set(PAGES)
