@@ -22,14 +22,16 @@ def small(figure: Figure) -> bool:
 def test_head_grid() -> None:
     weights = torch.rand(2, 3, 4, 5).softmax(dim=-1)
     figure = head_grid(weights, [["a", "b", "c"], ["d", "e", "f"]], attention="encoder attention")
-    assert len(figure.axes) == 6
-    for index, axes in enumerate(figure.axes):
+    *maps, bar = figure.axes
+    assert len(maps) == 6
+    assert bar.get_ylabel() == "attention weight"
+    for index, axes in enumerate(maps):
         drawn = torch.as_tensor(axes.images[0].get_array().tolist())
         assert torch.allclose(drawn, weights[index // 3, index % 3])
         assert axes.images[0].get_clim() == (0, 1)
         assert axes.get_title() == "abcdef"[index]
-    assert [axes.get_ylabel() for axes in figure.axes] == ["layer 1", "", "", "layer 2", "", ""]
-    assert [axes.get_xlabel() for axes in figure.axes][3:] == ["head 1", "head 2", "head 3"]
+    assert [axes.get_ylabel() for axes in maps] == ["layer 1", "", "", "layer 2", "", ""]
+    assert [axes.get_xlabel() for axes in maps][3:] == ["head 1", "head 2", "head 3"]
     assert "Maps of encoder attention" in figure.alt
     assert "Layer 1 head 1 a, layer 1 head 2 b" in figure.alt
     assert "layer 2 head 3 f." in figure.alt
@@ -39,17 +41,45 @@ def test_head_grid() -> None:
 def test_head_grid_without_labels() -> None:
     figure = head_grid(torch.rand(1, 2, 3, 3))
     assert not any(axes.get_title() for axes in figure.axes)
-    assert figure.alt.endswith("darker is a larger weight.")
+    assert figure.alt.endswith("follow the square root of the weight.")
+
+
+def test_head_grid_repeats_one_head_with_tokens() -> None:
+    weights = torch.rand(2, 3, 2, 3).softmax(dim=-1)
+    tokens = (["ein", "Hund"], ["a", "big", "dog"])
+    figure = head_grid(weights, tokens=tokens, large=(1, 2))
+    axes = figure.axes[-1]
+    drawn = torch.as_tensor(axes.images[0].get_array().tolist())
+    assert torch.allclose(drawn, weights[1, 2])
+    assert [label.get_text() for label in axes.get_yticklabels()] == tokens[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == tokens[1]
+    assert axes.get_title() == "layer 2, head 3"
+    assert "layer 2, head 3 is repeated with the query tokens ein Hund and the key" in figure.alt
+    assert small(figure)
+    with pytest.raises(TfmrError, match="2 queries and 3 keys needs as many tokens: got 3 and 2"):
+        head_grid(weights, tokens=(tokens[1], tokens[0]))
+
+
+def test_uniform_attention_is_visible() -> None:
+    figure = attention_maps({"uniform": torch.full((20, 20), 0.05)})
+    (image,) = figure.axes[0].images
+    assert max(image.cmap(image.norm(0.0))[:3]) == 1
+    assert image.cmap(image.norm(0.05))[0] < 0.8
 
 
 def test_attention_maps_share_one_scale() -> None:
     maps = {"original": torch.eye(4), "uniform": torch.full((4, 4), 0.25)}
-    figure = attention_maps(maps)
-    assert [axes.get_title() for axes in figure.axes] == list(maps)
-    for axes, weights in zip(figure.axes, maps.values(), strict=True):
+    tokens = {"original": (list("abcd"), list("efgh")), "uniform": (list("abcd"), list("ijkl"))}
+    figure = attention_maps(maps, tokens)
+    *panels, bar = figure.axes
+    assert [axes.get_title() for axes in panels] == list(maps)
+    assert [label.get_text() for label in bar.get_yticklabels()] == ["0", "0.1", "0.25", "0.5", "1"]
+    for axes, (name, weights) in zip(panels, maps.items(), strict=True):
+        assert [label.get_text() for label in axes.get_yticklabels()] == tokens[name][0]
+        assert [label.get_text() for label in axes.get_xticklabels()] == tokens[name][1]
         assert torch.equal(torch.as_tensor(axes.images[0].get_array().tolist()), weights)
         assert axes.images[0].get_clim() == (0, 1)
-    assert figure.alt.endswith("larger weight: original, uniform.")
+    assert "one column per key: original; uniform. Colours from white" in figure.alt
     assert small(figure)
 
 
@@ -61,20 +91,44 @@ def test_head_ablation_shares_one_scale() -> None:
     assert small(figure)
 
 
+def test_head_ablation_with_intervals() -> None:
+    figure = head_ablation(
+        {"encoder": [[4.0, -1.0]]}, "BLEU", half_widths={"encoder": [[0.5, 0.25]]}, digits=2
+    )
+    assert [text.get_text() for text in figure.axes[0].texts] == ["4.00\n±0.50", "−1.00\n±0.25"]
+    assert "layer 1 4.00 ±0.50 −1.00 ±0.25" in figure.alt
+
+
 def test_sublayer_ablation_is_coloured_by_group() -> None:
     figure = sublayer_ablation(
-        {"encoder": {"layer 1": 3.0, "layer 2": -0.5}, "decoder": {"layer 1": 9}}, "BLEU"
+        {"encoder": {"layer 1": 3.0, "layer 2": -0.5}, "decoder": {"layer 1": 6}}, "BLEU"
     )
     (axes,) = figure.axes
-    assert [bar.get_width() for bar in axes.patches] == [3.0, -0.5, 9]
+    assert [bar.get_width() for bar in axes.patches] == [3.0, -0.5, 6]
     assert [to_hex(bar.get_facecolor()) for bar in axes.patches] == [BLUE, BLUE, ORANGE]
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "encoder, layer 1",
         "encoder, layer 2",
         "decoder, layer 1",
     ]
-    assert "encoder layer 1 3.0, encoder layer 2 −0.5, decoder layer 1 9.0" in figure.alt
+    assert "encoder layer 1 3.0, encoder layer 2 −0.5, decoder layer 1 6.0" in figure.alt
     assert all(text.get_position()[0] > 0 for text in axes.texts)
+    assert "broken" not in figure.alt
+    assert small(figure)
+
+
+def test_sublayer_ablation_breaks_the_axis_for_one_long_bar() -> None:
+    lost = {"encoder": {"layer 1": 3.0, "layer 2": -0.5, "layer 3": 28.5}}
+    ranges = {"layer 1": (2.5, 3.5), "layer 2": (-1.0, 0.0), "layer 3": (27.0, 30.0)}
+    figure = sublayer_ablation(lost, "BLEU", intervals={"encoder": ranges})
+    axes, beyond = figure.axes
+    assert 3.5 < axes.get_xlim()[1] < beyond.get_xlim()[0] < 27
+    assert beyond.get_xlim()[1] > 30
+    assert [text.get_text() for text in axes.texts] == ["3.0", "−0.5"]
+    assert [text.get_text() for text in beyond.texts] == ["28.5"]
+    drawn = [tuple(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 2]
+    assert all(interval in drawn for interval in ranges.values())
+    assert "layer 3 28.5 (from 27.0 to 30.0). The horizontal axis is broken" in figure.alt
     assert small(figure)
 
 

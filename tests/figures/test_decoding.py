@@ -25,7 +25,8 @@ def small(figure: Figure) -> bool:
 def test_beam_tree_highlights_the_best_path() -> None:
     figure = beam_tree(STEPS, (2, 0))
     (axes,) = figure.axes
-    edges = {text.get_text(): to_hex(text.get_bbox_patch().get_edgecolor()) for text in axes.texts}
+    boxes = [text for text in axes.texts if text.get_bbox_patch()]
+    edges = {text.get_text(): to_hex(text.get_bbox_patch().get_edgecolor()) for text in boxes}
     assert edges == {
         "<bos>": ORANGE,
         "a\n−0.50": BLUE,
@@ -38,9 +39,22 @@ def test_beam_tree_highlights_the_best_path() -> None:
     }
     inks = {text.get_text()[:3]: text.get_color() for text in axes.texts}
     assert (inks["dog"], inks["cow"]) == (MUTED, INK)
-    assert "step 2 kept cat −1.25, cow −1.50; step 2 pruned dog −2.00" in figure.alt
-    assert "The translation is “the cat sits”." in figure.alt
+    assert [text.get_text() for text in axes.texts if text not in boxes] == [
+        "step 1",
+        "step 2",
+        "step 3",
+    ]
+    assert "Step 1: kept “a” −0.50, “the” −0.75. Step 2: kept “the cat” −1.25" in figure.alt
+    assert "“a cow” −1.50; pruned “a dog” −2.00. Step 3:" in figure.alt
+    assert "The highlighted path is “the cat sits”." in figure.alt
     assert small(figure)
+
+
+def test_beam_tree_title() -> None:
+    figure = beam_tree(STEPS, (2, 0), title="All sentences")
+    assert figure.axes[0].get_title(loc="left") == "All sentences"
+    assert figure.alt.startswith("All sentences. A tree of hypotheses")
+    assert "Beam search" in beam_tree(STEPS, (2, 0)).axes[0].get_title(loc="left")
 
 
 def test_beam_tree_edges_connect_parents_and_children() -> None:

@@ -1,15 +1,21 @@
 """Figures of layers show the values that they are given."""
 
 import math
-from itertools import pairwise
+from collections import Counter
+from itertools import combinations, pairwise
 
+import numpy as np
 import pytest
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
+from tfmr.errors import TfmrError
 from tfmr.figures.layers import (
     activation_functions,
+    gradient_norm_curves,
     loss_curves,
     norm_placement,
     normalisation_axes,
@@ -20,8 +26,17 @@ from tfmr.figures.style import BLUE, ORANGE
 
 def test_norms_by_depth() -> None:
     fig = norms_by_depth({"one": [1e-3, 1.0], "two": [5.0, 2.0]}, "gradient norm")
-    assert [list(line.get_ydata()) for line in fig.axes[0].lines[1:]] == [[1e-3, 1.0], [5.0, 2.0]]
+    assert [list(line.get_ydata()) for line in fig.axes[0].lines] == [[1e-3, 1.0], [5.0, 2.0]]
+    assert [text.get_text() for text in fig.axes[0].texts] == ["one", "two"]
+    assert fig.axes[0].get_xlabel() == "depth"
     assert "one from 1e-03 at depth 0 to 1e+00 at depth 1" in fig.alt
+
+
+def test_norms_by_depth_counts_layers_from_one() -> None:
+    fig = norms_by_depth({"one": [1e-3, 0.1, 1.0]}, "gradient norm", "block", first=1)
+    assert list(fig.axes[0].lines[0].get_xdata()) == [1, 2, 3]
+    assert fig.axes[0].get_xlabel() == "block"
+    assert "one from 1e-03 at block 1 to 1e+00 at block 3" in fig.alt
 
 
 def test_activation_functions() -> None:
@@ -56,7 +71,62 @@ def test_norm_placement() -> None:
         assert (norm.get_position()[1] == 0) == (order[-1] == "norm")
 
 
-def test_loss_curves() -> None:
+def test_loss_curves_of_one_run() -> None:
     fig = loss_curves({"one": [3.0, 2.0]}, chance_loss=2.5, alt="alternative")
-    assert [list(line.get_ydata()) for line in fig.axes[0].lines] == [[2.5, 2.5], [3.0, 2.0]]
+    chance, one = fig.axes[0].lines
+    assert list(chance.get_ydata()) == [2.5, 2.5]
+    assert one.get_xydata().tolist() == [[1, 3.0], [2, 2.0]]
+    assert not fig.axes[0].collections
+    assert [text.get_text() for text in fig.axes[0].texts] == ["one", "chance"]
+    assert fig.alt == "alternative"
+
+
+def test_loss_curves_of_several_seeds() -> None:
+    seeds = [[3.0, 2.0], [2.5, 1.0], [4.0, 1.25]]
+    fig = loss_curves({"one": seeds}, chance_loss=2.5, alt="alternative")
+    assert list(fig.axes[0].lines[1].get_ydata()) == [3.0, 1.25]
+    (band,) = fig.axes[0].collections
+    corners = {tuple(point) for point in band.get_paths()[0].vertices.tolist()}
+    assert corners == {(1, 2.5), (1, 4.0), (2, 1.0), (2, 2.0)}
+    with pytest.raises(TfmrError, match=r"all runs of 'one' need equally many steps: got \[1, 2\]"):
+        loss_curves({"one": [[3.0], [3.0, 2.0]]}, chance_loss=2.5, alt="alternative")
+
+
+def test_many_steps_are_averaged_in_groups() -> None:
+    fig = loss_curves({"one": [float(t) for t in range(101)]}, chance_loss=2.5, alt="alternative")
+    line = fig.axes[0].lines[1]
+    assert line.get_xydata().tolist()[:2] == [[3, 1.0], [6, 4.0]]
+    assert line.get_xydata().tolist()[-1] == [101, 99.5]
+    assert fig.axes[0].get_xlabel() == "step (each point: mean of 3 steps)"
+
+
+@pytest.mark.parametrize("pair", list(combinations(range(4), 2)))
+def test_equal_curves_remain_visible(pair: tuple[int, int]) -> None:
+    curves = {str(k): [2.0 if k in pair else 1.0] * 40 for k in range(4)}
+    fig = loss_curves(curves, chance_loss=2.8, alt="alternative")
+    for text in fig.axes[0].texts:
+        text.set_visible(False)
+    canvas = FigureCanvasAgg(fig)
+    canvas.draw()
+    pixels = Counter(map(bytes, np.asarray(canvas.buffer_rgba()).reshape(-1, 4)[:, :3]))
+    for k in pair:
+        colour = fig.axes[0].lines[1 + k].get_color()
+        assert pixels[bytes.fromhex(colour.removeprefix("#"))] > 50
+
+
+def test_six_curves_fit_into_the_limit() -> None:
+    torch.manual_seed(0)
+    curves = {f"curve {k}": (3 + 0.1 * torch.randn(5, 100)).tolist() for k in range(6)}
+    fig = loss_curves(curves, chance_loss=2.8, alt="alternative")
+    assert len({line.get_color() for line in fig.axes[0].lines[1:]}) == 6
+    heights = sorted(text.xy[1] for text in fig.axes[0].texts)
+    assert all(above - below > 0.05 for below, above in pairwise(heights))
+    assert len(fig._repr_png_()[0]) <= 60_000
+
+
+def test_gradient_norm_curves() -> None:
+    fig = gradient_norm_curves({"one": [[1.0, 4.0], [3.0, 2.0]]}, "alternative")
+    (axes,) = fig.axes
+    assert list(axes.lines[0].get_ydata()) == [2.0, 3.0]
+    assert (axes.get_yscale(), axes.get_ylabel()) == ("log", "gradient norm")
     assert fig.alt == "alternative"

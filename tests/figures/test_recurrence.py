@@ -1,15 +1,19 @@
 """Figures of recurrent networks contain every part and value that they are given."""
 
+import pytest
+from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
+from tfmr.errors import TfmrError
 from tfmr.figures.recurrence import (
+    backpropagation_through_time,
     gru_cell,
     lstm_cell,
     norms_by_distance,
     recall_by_distance,
     unrolled_rnn,
 )
-from tfmr.figures.style import Figure
+from tfmr.figures.style import ORANGE, Figure
 
 
 def texts(figure: Figure) -> list[str]:
@@ -23,6 +27,49 @@ def test_unrolled_rnn() -> None:
     assert [word for word in words if word in drawn] == words
     assert sum(text.startswith("$\\mathbf{h}_") for text in drawn) >= len(words)
     assert "3 words" in fig.alt
+
+
+def backward_arrows(figure: Figure) -> list[tuple[float, float]]:
+    """The horizontal ends of the orange arrows from a state to the previous one."""
+    arrows = [
+        (text.xyann, text.xy)
+        for text in figure.axes[0].texts
+        if getattr(text, "arrowprops", None) and text.arrowprops["color"] == ORANGE
+    ]
+    return [(start[0], end[0]) for start, end in arrows if start[1] == end[1]]
+
+
+def test_backpropagation_through_time() -> None:
+    words = ["one", "two", "three", "four"]
+    figure = backpropagation_through_time(words)
+    drawn = texts(figure)
+    assert [word for word in words if word in drawn] == words
+    for t in range(1, 5):
+        assert rf"$\ell_{t}$" in drawn
+        assert rf"$\odot\,(1-\mathbf{{h}}_{t}^2)$" in drawn
+    assert (drawn.count("$W_h$"), drawn.count(r"$W_h^\top$")) == (4, 3)
+    assert len(backward_arrows(figure)) == 3
+    assert all(start > end for start, end in backward_arrows(figure))
+    assert "Truncated" not in figure.alt
+    assert len(figure._repr_png_()[0]) < 60_000
+
+
+def test_truncation_stops_the_backward_path_only() -> None:
+    words = ["one", "two", "three", "four", "five"]
+    figure = backpropagation_through_time(words, truncation=2)
+    drawn = texts(figure)
+    assert (drawn.count("$W_h$"), drawn.count(r"$W_h^\top$")) == (5, 2)
+    assert [f"chunk {i}" in drawn for i in (1, 2, 3, 4)] == [True, True, True, False]
+    crosses = [line for line in figure.axes[0].lines if line.get_marker() == "x"]
+    places = {text.get_text(): text.get_position()[0] for text in figure.axes[0].texts}
+    assert [to_hex(cross.get_color()) for cross in crosses] == [ORANGE, ORANGE]
+    for cross, (before, after) in zip(crosses, (("two", "three"), ("four", "five")), strict=True):
+        (x,) = cross.get_xdata()
+        assert places[before] < x < places[after]
+        assert not any(end < x < start for start, end in backward_arrows(figure))
+    assert "no gradient passes from step 3 to step 2 or from step 5 to step 4" in figure.alt
+    with pytest.raises(TfmrError, match="truncation must be at least 1: 0"):
+        backpropagation_through_time(words, truncation=0)
 
 
 def test_gated_cells() -> None:
@@ -43,3 +90,10 @@ def test_recall_by_distance() -> None:
     fig = recall_by_distance({"RNN": {5: 1.0, 60: 0.25}}, 0.25, "alternative")
     assert fig.alt == "alternative"
     assert any(set(line.get_ydata()) == {0.25} for line in fig.axes[0].lines[1:])
+
+
+def test_recall_by_distance_shows_every_seed_and_the_median() -> None:
+    fig = recall_by_distance({"RNN": {5: [1.0, 0.75, 0.875], 60: [0.25, 0.5]}}, 0.25, "alternative")
+    median, points = (line.get_xydata().tolist() for line in fig.axes[0].lines[:2])
+    assert median == [[5, 0.875], [60, 0.375]]
+    assert points == [[5, 1.0], [5, 0.75], [5, 0.875], [60, 0.25], [60, 0.5]]

@@ -4,8 +4,22 @@ import struct
 
 import matplotlib
 import pytest
+import torch
 
-from tfmr.figures.style import CYCLE, DPI, INK, RC, WIDTH, Figure, figure, heatmap, styled
+from tfmr.figures.style import (
+    CYCLE,
+    DPI,
+    INK,
+    LOWER_DPI,
+    PNG_BYTES,
+    RC,
+    WIDTH,
+    Figure,
+    figure,
+    heatmap,
+    label_ends,
+    styled,
+)
 
 
 def drawn(alt: str = "") -> Figure:
@@ -23,6 +37,18 @@ def test_png_size() -> None:
     assert (width, height) == (int(WIDTH * DPI), int(2.6 * DPI))
     assert size == {"width": round(WIDTH * 96)}
     assert len(png) < 60_000
+
+
+def test_large_png_has_a_lower_resolution() -> None:
+    torch.manual_seed(0)
+    fig, (axes,) = figure()
+    for curve in torch.randn(12, 60).tolist():
+        axes.plot(curve)
+    png, size = fig._repr_png_()
+    (width,) = struct.unpack(">I", png[16:20])
+    assert width in {int(WIDTH * dpi) for dpi in LOWER_DPI}
+    assert size == {"width": round(WIDTH * 96)}
+    assert len(png) <= PNG_BYTES or width == int(WIDTH * LOWER_DPI[-1])
 
 
 def test_png_is_reproducible() -> None:
@@ -54,6 +80,24 @@ def test_styled_restores_rcparams() -> None:
     assert inside() == RC["font.size"]
     figure()
     assert dict(matplotlib.rcParams) == before
+
+
+def test_label_ends() -> None:
+    fig, (axes,) = figure()
+    axes.set(ylim=(0, 1))
+    label_ends(axes, [("b", 0.52, "red"), ("a", 0.5, "blue"), ("c", 0.9, "black")])
+    labels = {text.get_text(): (text.xy[1], text.get_color()) for text in axes.texts}
+    assert {name: colour for name, (_, colour) in labels.items()} == {
+        "a": "blue",
+        "b": "red",
+        "c": "black",
+    }
+    heights = {name: height for name, (height, _) in labels.items()}
+    assert heights["c"] == pytest.approx(0.9)
+    assert (heights["a"] + heights["b"]) / 2 == pytest.approx(0.51)
+    fig.draw_without_rendering()
+    a, b = (text.get_window_extent() for text in sorted(axes.texts, key=lambda t: t.xy[1])[:2])
+    assert a.y1 <= b.y0
 
 
 @pytest.mark.parametrize("signed", [False, True])

@@ -38,6 +38,13 @@ def test_training_curve() -> None:
     plain, floored = training_curve(steps), training_curve(steps, floor=0.5, run="a test")
     assert len(plain.axes) == len(floored.axes) == 3
     assert len(floored.axes[0].lines) == len(plain.axes[0].lines) + 1
+    assert list(floored.axes[0].lines[-1].get_ydata()) == [0.5, 0.5]
+    legend = floored.axes[0].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["minimum"]
+    # The curve decreases, so the upper right corner is empty.
+    floored.draw_without_rendering()
+    box = legend.get_window_extent().transformed(floored.axes[0].transData.inverted())
+    assert box.y0 > max(step.loss for step in steps if step.step >= box.x0)
     assert "a test over 30 steps" in floored.alt
     assert list(plain.axes[2].lines[0].get_ydata()) == [step.weight_norm for step in steps]
     assert png_bytes(floored) < 60_000
@@ -53,6 +60,7 @@ def test_smoothed_target() -> None:
 def test_alignment_text_contains_no_numbers() -> None:
     fig = alignment(["a", "b", "c"], ["x", "y"], torch.tensor([[1.0, 0, 0], [0, 0.5, 0.5]]))
     assert fig.axes[0].images[0].get_array().shape == (2, 3)
+    assert fig.axes[1].get_ylabel() == "attention weight"
     assert "“x y”" in fig.alt
     assert not any(c.isdigit() for c in fig.alt)
 

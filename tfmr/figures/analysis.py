@@ -2,9 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
+from textwrap import fill
 
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
+from matplotlib.figure import FigureBase
+from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from tfmr.errors import require
@@ -13,12 +18,22 @@ from tfmr.figures.style import (
     CYCLE,
     GRID,
     HEAT,
+    INK,
     MUTED,
     ORANGE,
+    WIDTH,
     Figure,
     figure,
     heatmap,
     styled,
+)
+
+Tokens = tuple[Sequence[str], Sequence[str]]
+"""The tokens of the queries and of the keys of an attention map."""
+
+WEIGHT_TICKS = (0, 0.1, 0.25, 0.5, 1)
+SCALE = (
+    "Colours from white (weight 0) to dark blue (weight 1) follow the square root of the weight."
 )
 
 
@@ -28,6 +43,8 @@ def head_grid(
     labels: Sequence[Sequence[str]] | None = None,
     *,
     attention: str = "attention",
+    tokens: Tokens | None = None,
+    large: tuple[int, int] = (0, 0),
 ) -> Figure:
     """The attention maps of all heads for one sentence: one row per layer, one column per head.
 
@@ -35,63 +52,132 @@ def head_grid(
         weights: attention weights.
         labels: a title for each head, ``[layer][head]``.
         attention: the kind of attention, for the alternative text.
+        tokens: the tokens of the sentence; with them, one map is repeated below the others, large
+            enough for the names of its rows and columns.
+        large: layer and head of this map, counted from 0.
+
+    Raises:
+        TfmrError: if the numbers of tokens and of weights differ.
     """
     layers, heads = weights.shape[:2]
-    height = 0.45 + layers * (5.5 / heads + (0.3 if labels else 0.1))
-    fig, panels = figure(layers, heads, height=height)
+    grid_height = 0.45 + layers * (4.6 / heads + (0.3 if labels else 0.1))
+    rows = len(tokens[0]) if tokens else 0
+    large_height = 1.1 + 0.2 * rows if tokens else 0.0
+    fig = Figure(figsize=(WIDTH, grid_height + large_height), layout="constrained")
+    heights = [grid_height, large_height] if tokens else [1]
+    parts = fig.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)
+    panels = list(parts[0, 0].subplots(layers, heads, squeeze=False).flat)
     for index, axes in enumerate(panels):
         layer, head = divmod(index, heads)
-        _tile(axes, weights[layer, head])
+        tile = _tile(axes, weights[layer, head])
         if labels is not None:
             axes.set_title(labels[layer][head], fontsize=9, fontweight="normal", pad=3)
         if head == 0:
             axes.set_ylabel(f"layer {layer + 1}")
         if layer == layers - 1:
             axes.set_xlabel(f"head {head + 1}")
-    listed = ""
+    _colour_bar(parts[0, 0], tile, panels)
+    fig.alt = (
+        f"Maps of {attention} for one sentence, {layers} layers of {heads} heads. Each map has one "
+        f"row per query and one column per key. {SCALE}"
+    )
     if labels is not None:
         named = (
             f"layer {layer + 1} head {head + 1} {label}"
             for layer, row in enumerate(labels)
             for head, label in enumerate(row)
         )
-        listed = f" {', '.join(named)}.".replace(" layer", " Layer", 1)
-    fig.alt = (
-        f"Maps of {attention} for one sentence, {layers} layers of {heads} heads. Each map has one "
-        f"row per query and one column per key; darker is a larger weight.{listed}"
-    )
+        fig.alt += f" {', '.join(named)}.".replace(" layer", " Layer", 1)
+    if tokens is not None:
+        axes = parts[1, 0].subplots()
+        _tile(axes, weights[large])
+        _name_tokens(axes, weights[large], tokens)
+        name = f"layer {large[0] + 1}, head {large[1] + 1}"
+        axes.set_title(name)
+        fig.alt += (
+            f" The map of {name} is repeated with the query tokens {' '.join(tokens[0])} and the"
+            f" key tokens {' '.join(tokens[1])}."
+        )
     return fig
 
 
-def _tile(axes: Axes, weights: Float[Tensor, "query key"]) -> None:
-    """One attention map without ticks, in a thin frame."""
-    axes.imshow(weights.tolist(), cmap=HEAT, vmin=0.0, vmax=1.0, aspect="auto")
+def _tile(axes: Axes, weights: Float[Tensor, "query key"]) -> AxesImage:
+    """One attention map without ticks, in a thin frame.
+
+    With a linear scale, uniform attention to twenty keys would be almost white: its weights are
+    0.05. The square root leaves the order of the weights and makes small ones visible.
+    """
+    tile = axes.imshow(
+        weights.tolist(), cmap=HEAT, norm=PowerNorm(0.5, vmin=0, vmax=1), aspect="auto"
+    )
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(True)
         spine.set_color(GRID)
+    return tile
+
+
+def _colour_bar(fig: FigureBase, tile: AxesImage, panels: Sequence[Axes]) -> None:
+    """The scale of all attention maps, on the right of ``panels``."""
+    labels = [f"{tick:g}" for tick in WEIGHT_TICKS]
+    bar = fig.colorbar(tile, ax=list(panels), ticks=WEIGHT_TICKS, pad=0.02, aspect=24)
+    bar.ax.set_yticklabels(labels)
+    bar.set_label("attention weight")
+    bar.outline.set_visible(False)
+
+
+def _name_tokens(axes: Axes, weights: Float[Tensor, "query key"], tokens: Tokens) -> None:
+    """Label the rows and columns of an attention map with their tokens."""
+    queries, keys = tokens
+    require(
+        (len(queries), len(keys)) == tuple(weights.shape),
+        f"an attention map of {weights.shape[0]} queries and {weights.shape[1]} keys needs as many "
+        f"tokens: got {len(queries)} and {len(keys)}",
+    )
+    axes.set_yticks(range(len(queries)), list(queries))
+    axes.set_xticks(range(len(keys)), list(keys), rotation=90)
+    axes.tick_params(length=0)
 
 
 @styled
-def attention_maps(maps: Mapping[str, Float[Tensor, "query key"]]) -> Figure:
-    """A few attention maps of one sentence side by side; rows are queries, columns are keys."""
-    fig, panels = figure(1, len(maps), height=0.5 + 5.5 / len(maps))
+def attention_maps(
+    maps: Mapping[str, Float[Tensor, "query key"]], tokens: Mapping[str, Tokens] | None = None
+) -> Figure:
+    """A few attention maps side by side; rows are queries, columns are keys.
+
+    Args:
+        maps: attention weights, by title.
+        tokens: the tokens of each map, by title.
+
+    Raises:
+        TfmrError: if the numbers of tokens and of weights differ.
+    """
+    rows = max(len(weights) for weights in maps.values())
+    height = 1.4 + 0.19 * rows if tokens else 0.5 + 5.5 / len(maps)
+    fig, panels = figure(1, len(maps), height=height)
     for axes, (name, weights) in zip(panels, maps.items(), strict=True):
-        _tile(axes, weights)
-        axes.set_title(name)
+        tile = _tile(axes, weights)
+        if tokens:
+            _name_tokens(axes, weights, tokens[name])
+        axes.set_title(fill(name, 50 // len(maps)))
         axes.set_xlabel("key")
     panels[0].set_ylabel("query")
+    _colour_bar(fig, tile, panels)
     fig.alt = (
-        f"Attention maps of one sentence, with one row per query and one column per key; darker is "
-        f"a larger weight: {', '.join(maps)}."
+        f"Attention maps of one sentence, with one row per query and one column per key:"
+        f" {'; '.join(maps)}. {SCALE}"
     )
     return fig
 
 
 @styled
 def head_ablation(
-    lost: Mapping[str, Sequence[Sequence[int | float]]], unit: str, *, digits: int = 1
+    lost: Mapping[str, Sequence[Sequence[int | float]]],
+    unit: str,
+    *,
+    digits: int = 1,
+    half_widths: Mapping[str, Sequence[Sequence[int | float]]] | None = None,
 ) -> Figure:
     """The loss of quality when a single head is ablated, with a panel per kind of attention.
 
@@ -101,6 +187,7 @@ def head_ablation(
         lost: by kind of attention, ``[layer][head]``.
         unit: unit of the loss.
         digits: decimal places.
+        half_widths: half the width of the interval of each value, as ``lost``; written below it.
     """
     fig, panels = figure(1, len(lost), height=0.95 + 2.0 / len(lost) + 0.18 * _layers(lost))
     largest = max(abs(value) for rows in lost.values() for row in rows for value in row)
@@ -111,15 +198,23 @@ def head_ablation(
             column_labels=[f"{head + 1}" for head in range(len(rows[0]))],
             signed=True, digits=digits, limit=largest,
         )  # fmt: skip
-        for text in axes.texts:
+        widths = [width for row in half_widths[kind] for width in row] if half_widths else []
+        for place, text in enumerate(axes.texts):
             text.set_text(_minus(text.get_text()))
+            if half_widths:
+                text.set_text(f"{text.get_text()}\n±{widths[place]:.{digits}f}")
         axes.set_title(kind)
         axes.set_xlabel("head")
     panels[0].set_ylabel("layer")
     listed = "; ".join(
         f"{kind}: "
         + ", ".join(
-            f"layer {layer + 1} " + " ".join(_minus(f"{value:.{digits}f}") for value in row)
+            f"layer {layer + 1} "
+            + " ".join(
+                _minus(f"{value:.{digits}f}")
+                + (f" ±{half_widths[kind][layer][head]:.{digits}f}" if half_widths else "")
+                for head, value in enumerate(row)
+            )
             for layer, row in enumerate(rows)
         )
         for kind, rows in lost.items()
@@ -139,36 +234,73 @@ def _minus(number: str) -> str:
 
 @styled
 def sublayer_ablation(
-    lost: Mapping[str, Mapping[str, int | float]], unit: str, *, digits: int = 1
+    lost: Mapping[str, Mapping[str, int | float]],
+    unit: str,
+    *,
+    digits: int = 1,
+    intervals: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
 ) -> Figure:
     """Bars of the loss of quality when a sublayer is ablated, coloured by group.
+
+    The axis is broken if one bar is more than twice as long as all others, which would be hard to
+    compare beside it.
 
     Args:
         lost: by group and name of the sublayer.
         unit: unit of the loss.
         digits: decimal places.
+        intervals: lower and upper end of the interval of each value, as ``lost``.
     """
     parts = [(group, name, value) for group, named in lost.items() for name, value in named.items()]
-    fig, (axes,) = figure(height=0.6 + 0.25 * len(parts))
+    ranges = [
+        intervals[group][name] if intervals else (value, value) for group, name, value in parts
+    ]
+    *_, (_, second), (start, end) = [(0.0, 0.0), *sorted(ranges, key=lambda ends: ends[1])]
+    lowest = min(0.0, *(low for low, _ in ranges))
+    broken = second > 0 and start > 2 * second - lowest
+    span = (second if broken else max(end, 0.0)) - lowest
+    limits = [(lowest - 0.04 * span, lowest + 1.15 * span)]
+    if broken:
+        # The same scale on both sides of the break.
+        limits.append((start - 0.1 * span, end + 0.2 * span))
+    fig, panels = figure(
+        1, len(limits), height=0.6 + 0.25 * len(parts), sharey=True,
+        width_ratios=[right - left for left, right in limits],
+    )  # fmt: skip
+    axes = panels[0]
     colours = dict(zip(lost, cycle(CYCLE), strict=False))
-    largest = max(abs(value) for _, _, value in parts)
-    for place, (group, _, value) in enumerate(parts):
-        axes.barh(place, value, color=colours[group], height=0.7)
-        axes.text(
-            max(value, 0) + 0.012 * largest, place,
-            _minus(f"{value:.{digits}f}"), va="center", fontsize=9,
+    for place, ((group, _, value), (low, high)) in enumerate(zip(parts, ranges, strict=True)):
+        for panel in panels:
+            panel.barh(place, value, color=colours[group], height=0.7)
+            if intervals:
+                panel.plot((low, high), (place, place), color=INK, lw=1.4)
+        panels[-1 if high == end else 0].text(
+            max(high, 0) + 0.012 * span, place, _minus(f"{value:.{digits}f}"),
+            va="center", fontsize=9,
         )  # fmt: skip
     axes.set_yticks(range(len(parts)), [f"{group}, {name}" for group, name, _ in parts])
     axes.invert_yaxis()
-    axes.tick_params(axis="y", length=0)
     axes.axvline(0, color=MUTED, linewidth=1)
-    axes.spines["left"].set_visible(False)
-    axes.set_xlabel(f"{unit} lost")
-    axes.set_xlim(right=largest * 1.12)
+    for panel, ends in zip(panels, limits, strict=True):
+        panel.set_xlim(ends)
+        panel.tick_params(axis="y", length=0)
+        panel.spines["left"].set_visible(False)
+    if broken:
+        panels[1].xaxis.set_major_locator(MaxNLocator(2, integer=True))
+        for panel, x in zip(panels, (1, 0), strict=True):
+            panel.plot(
+                x, 0, marker=[(-1, -1.4), (1, 1.4)], ms=9, mew=1.2, color=MUTED,
+                transform=panel.transAxes, clip_on=False,
+            )  # fmt: skip
+    fig.supxlabel(f"{unit} lost", fontsize=10)
     listed = ", ".join(
-        f"{group} {name} {_minus(f'{value:.{digits}f}')}" for group, name, value in parts
+        f"{group} {name} {_minus(f'{value:.{digits}f}')}"
+        + (f" (from {_minus(f'{low:.{digits}f}')} to {high:.{digits}f})" if intervals else "")
+        for (group, name, value), (low, high) in zip(parts, ranges, strict=True)
     )
     fig.alt = f"Bars of the {unit} lost when a sublayer is ablated: {listed}."
+    if broken:
+        fig.alt += " The horizontal axis is broken inside the longest bar."
     return fig
 
 

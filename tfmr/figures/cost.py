@@ -133,6 +133,8 @@ def decoding_cost(naive: Scaling, cached: Scaling) -> Figure:
                 textcoords="offset points",
                 ha="right",
             )
+    # Room for the first number beside the axis.
+    right.margins(x=0.16)
     right.set_title("no cache ÷ cache")
     right.set_ylim(0, max(ratios) * 1.2)
     right.axhline(1, color=MUTED, linewidth=0.8)

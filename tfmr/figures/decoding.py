@@ -43,9 +43,17 @@ def _path(steps: Sequence[Sequence[Candidate]], end: tuple[int, int]) -> list[tu
     return path
 
 
+def _text(steps: Sequence[Sequence[Candidate]], end: tuple[int, int]) -> str:
+    """The tokens of the hypothesis that ends with the candidate ``end``."""
+    return " ".join(steps[number][index].token for number, index in _path(steps, end))
+
+
 @styled
 def beam_tree(
-    steps: Sequence[Sequence[Candidate]], best: tuple[int, int], start: str = "<bos>"
+    steps: Sequence[Sequence[Candidate]],
+    best: tuple[int, int],
+    start: str = "<bos>",
+    title: str = "Beam search: log-probability of each candidate",
 ) -> Figure:
     """The candidates of a beam search, kept and pruned, step by step from left to right.
 
@@ -53,6 +61,7 @@ def beam_tree(
         steps: the candidates of each step.
         best: step and index of the last candidate of the translation, whose path is highlighted.
         start: the first token of all hypotheses.
+        title: what the tree shows.
 
     Raises:
         TfmrError: if the parent of a candidate does not exist or was pruned.
@@ -75,9 +84,12 @@ def beam_tree(
             heights[index] = (len(candidates) - 1) / 2 - row
         places.append(heights)
     rows = max(len(candidates) for candidates in steps)
-    fig, (axes,) = figure(height=0.3 + 0.46 * rows)
-    axes.set(xlim=(-0.45, len(steps) + 0.45), ylim=(-rows / 2, rows / 2))
+    fig, (axes,) = figure(height=0.8 + 0.46 * rows)
+    axes.set(xlim=(-0.45, len(steps) + 0.45), ylim=(-rows / 2, rows / 2 + 0.45))
     axes.axis("off")
+    axes.set_title(title, loc="left")
+    for x in range(1, len(steps) + 1):
+        axes.text(x, rows / 2 + 0.2, f"step {x}", ha="center", va="center", color=MUTED, fontsize=9)
     chosen = _path(steps, best)
 
     def node(x: int, y: float, text: str, colour: str, ink: str, width: float) -> None:
@@ -108,14 +120,19 @@ def beam_tree(
             node(x, y, text, colour, INK if candidate.kept else MUTED, 1.6)
     listed = []
     for number, candidates in enumerate(steps):
+        groups = []
         for kept, word in ((True, "kept"), (False, "pruned")):
-            group = [f"{c.token} {_signed(c.score)}" for c in candidates if c.kept is kept]
+            group = [
+                f"“{_text(steps, (number, i))}” {_signed(candidate.score)}"
+                for i, candidate in enumerate(candidates)
+                if candidate.kept is kept
+            ]
             if group:
-                listed.append(f"step {number + 1} {word} {', '.join(group)}")
-    translation = " ".join(steps[number][index].token for number, index in chosen)
+                groups.append(f"{word} {', '.join(group)}")
+        listed.append(f"Step {number + 1}: {'; '.join(groups)}.")
     fig.alt = (
-        f"The tree of a beam search, with the sum of the log-probabilities of each candidate: "
-        f"{'; '.join(listed)}. The translation is “{translation}”."
+        f"{title}. A tree of hypotheses, with the sum of the log-probabilities of each."
+        f" {' '.join(listed)} The highlighted path is “{_text(steps, best)}”."
     )
     return fig
 

@@ -1,35 +1,76 @@
 """Figures of layers: activations, layer norm, residual connections, and the effect of depth."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
+from statistics import mean, median
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
+from tfmr.errors import require
 from tfmr.figures.diagram import box, line, operation
-from tfmr.figures.style import BLUE, GREEN, GRID, INK, MUTED, ORANGE, Figure, figure, styled
+from tfmr.figures.style import (
+    BLUE,
+    CYCLE,
+    GRID,
+    INK,
+    MUTED,
+    ORANGE,
+    Figure,
+    figure,
+    label_ends,
+    styled,
+)
 
-COLOURS = (ORANGE, BLUE, GREEN)
+Runs = Sequence[float] | Sequence[Sequence[float]]
+"""A value per training step, of one run or of one run per seed."""
+
+DASHES: tuple[Any, ...] = ("-", (0, (4, 2)), (0, (1, 1.3)), (0, (5, 2, 1, 2)))
+"""Line styles, so that a curve remains visible where another has the same values."""
+
+POINTS = 50
+"""The largest number of points of a training curve; more hide the curves behind their noise."""
+
+
+def _styles() -> Iterator[tuple[str, Any, float]]:
+    """Colour, dashes and width of each curve; a later curve leaves gaps and is thinner."""
+    return zip(cycle(CYCLE), cycle(DASHES), cycle((3.0, 2.2, 2.0, 1.4)), strict=False)
 
 
 @styled
 def norms_by_depth(
-    curves: Mapping[str, Sequence[float]], quantity: str, depth: str = "layer"
+    curves: Mapping[str, Sequence[float]], quantity: str, depth: str = "depth", first: int = 0
 ) -> Figure:
-    """A norm at every depth of a stack, on a logarithmic axis, one curve per kind of stack."""
+    """A norm at every depth of a stack, on a logarithmic axis, one curve per kind of stack.
+
+    Args:
+        curves: the norms, by kind of stack.
+        quantity: the name of the norm.
+        depth: what is counted along the stack.
+        first: where counting starts: 0 if the first value belongs to the input of the stack, 1 if
+            it belongs to the first layer.
+    """
     fig, (axes,) = figure(height=2.8)
-    axes.axhline(1, color=GRID, lw=1)
-    for (label, values), colour in zip(curves.items(), cycle(COLOURS), strict=False):
-        axes.semilogy(range(len(values)), values, label=label, color=colour)
+    ends = []
+    for (label, values), (colour, dashes, width) in zip(curves.items(), _styles(), strict=False):
+        places = range(first, first + len(values))
+        axes.semilogy(places, values, color=colour, ls=dashes, lw=width)
+        ends.append((label, values[-1], colour))
     axes.set(xlabel=depth, ylabel=quantity)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.margins(x=0)
-    fig.legend(loc="outside right center")
-    ends = [
-        f"{label} from {values[0]:.0e} at depth 0 to {values[-1]:.0e} at depth {len(values) - 1}"
+    label_ends(axes, ends)
+    listed = [
+        f"{label} from {values[0]:.0e} at {depth} {first} to {values[-1]:.0e} at {depth}"
+        f" {first + len(values) - 1}"
         for label, values in curves.items()
     ]
-    fig.alt = f"The {quantity} at every depth of a stack: {'; '.join(ends)}."
+    fig.alt = f"The {quantity} along a stack: {'; '.join(listed)}."
     return fig
 
 
@@ -108,19 +149,70 @@ def norm_placement() -> Figure:
     return fig
 
 
-@styled
-def loss_curves(curves: Mapping[str, Sequence[float]], chance_loss: float, alt: str) -> Figure:
-    """Training losses against the step; a dashed line marks the loss at chance level.
+def _seeds(label: str, runs: Runs) -> list[list[float]]:
+    """The runs of a curve, one row per seed."""
+    single = [run for run in runs if isinstance(run, float | int)]
+    seeds = [single] if single else [list(run) for run in runs if not isinstance(run, float | int)]
+    lengths = sorted({len(seed) for seed in seeds})
+    require(len(lengths) == 1, f"all runs of {label!r} need equally many steps: got {lengths}")
+    return seeds
 
-    The caller provides ``alt`` because losses depend on the machine: it should state only what
-    holds on all of them.
+
+def _plot_runs(axes: Axes, curves: Mapping[str, Runs]) -> list[tuple[str, float, str]]:
+    """Plot the median over the seeds and the band from minimum to maximum; returns the ends.
+
+    A point is the mean of several successive steps if a curve would have more than ``POINTS``.
     """
-    fig, (axes,) = figure(height=2.7)
-    axes.axhline(chance_loss, color=MUTED, lw=1.2, ls="--", label="chance")
-    for (label, values), colour in zip(curves.items(), cycle(COLOURS), strict=False):
-        axes.plot(values, label=label, color=colour, lw=1.5)
-    axes.set(xlabel="step", ylabel="loss", ylim=(0, None))
+    ends = []
+    all_seeds = {label: _seeds(label, runs) for label, runs in curves.items()}
+    longest = max(len(seeds[0]) for seeds in all_seeds.values())
+    window = math.ceil(longest / POINTS)
+    for (label, seeds), (colour, dashes, width) in zip(all_seeds.items(), _styles(), strict=False):
+        starts = range(0, len(seeds[0]), window)
+        by_point = [[mean(seed[at : at + window]) for seed in seeds] for at in starts]
+        steps, medians = (
+            [min(at + window, len(seeds[0])) for at in starts],
+            list(map(median, by_point)),
+        )
+        if len(seeds) > 1:
+            lowest, highest = list(map(min, by_point)), list(map(max, by_point))
+            axes.fill_between(steps, lowest, highest, color=colour, alpha=0.18, lw=0)
+        axes.plot(steps, medians, color=colour, ls=dashes, lw=width)
+        ends.append((label, medians[-1], colour))
+    axes.set_xlabel("step" if window == 1 else f"step (each point: mean of {window} steps)")
     axes.margins(x=0)
-    fig.legend(loc="outside right center")
+    return ends
+
+
+@styled
+def loss_curves(curves: Mapping[str, Runs], chance_loss: float, alt: str) -> Figure:
+    """Training losses against the step; a thin line marks the loss at chance level.
+
+    Args:
+        curves: the losses, by name: of one run, or a row per seed, of which the median and the
+            range are drawn. More than 50 steps are averaged in groups, which the axis states.
+        chance_loss: the loss of a uniform prediction.
+        alt: the alternative text. It comes from the caller because losses depend on the machine; it
+            should state only what holds on all of them.
+
+    Raises:
+        TfmrError: if the runs of a curve have different lengths.
+    """
+    fig, (axes,) = figure(height=2.6)
+    axes.axhline(chance_loss, color=MUTED, lw=1)
+    ends = [*_plot_runs(axes, curves), ("chance", chance_loss, MUTED)]
+    axes.set(ylabel="loss", ylim=(0, None))
+    label_ends(axes, ends)
+    fig.alt = alt
+    return fig
+
+
+@styled
+def gradient_norm_curves(curves: Mapping[str, Runs], alt: str) -> Figure:
+    """Gradient norms against the training step, on a logarithmic axis; as :func:`loss_curves`."""
+    fig, (axes,) = figure(height=2.6)
+    ends = _plot_runs(axes, curves)
+    axes.set(ylabel="gradient norm", yscale="log")
+    label_ends(axes, ends)
     fig.alt = alt
     return fig

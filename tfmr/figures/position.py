@@ -92,7 +92,7 @@ def shift_as_rotation(frequencies: Sequence[float], starts: Sequence[int], k: in
     The horizontal axis is the cosine and the vertical axis the sine, so the angle is position times
     frequency.
     """
-    fig, panels = figure(1, len(frequencies), height=2.5)
+    fig, panels = figure(1, len(frequencies), height=2.35)
     for axes, omega in zip(panels, frequencies, strict=True):
         _circle(axes, f"ω = {omega:.2g}")
         for pos, radius, colour in zip(starts, (0.5, 0.75), (BLUE, ORANGE), strict=True):
@@ -141,7 +141,7 @@ def dot_product_by_distance(products: Mapping[int, Sequence[float]], max_distanc
 @styled
 def rotary_angles(pairs: Sequence[tuple[int, int]], omega: float) -> Figure:
     """A query and a key, equal before rotation, at several pairs of positions ``(m, n)``."""
-    fig, panels = figure(1, len(pairs), height=2.5)
+    fig, panels = figure(1, len(pairs), height=2.35)
     for axes, (m, n) in zip(panels, pairs, strict=True):
         _circle(axes, f"m = {m}, n = {n}")
         _arrow(axes, m * omega, "q", BLUE)

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
+from statistics import median
 
+from tfmr.errors import require
 from tfmr.figures.diagram import box, line, operation, sheet
 from tfmr.figures.style import (
     BLUE,
@@ -45,6 +47,77 @@ def unrolled_rnn(words: Sequence[str]) -> Figure:
 
 
 @styled
+def backpropagation_through_time(words: Sequence[str], truncation: int | None = None) -> Figure:
+    """The forward and the backward path of an RNN unrolled over ``words``, with a loss per step.
+
+    Each backward step contains its two factors, the transpose of ``W_h`` and the derivative of the
+    tanh. ``truncation`` is the chunk length of truncated backpropagation; without it, the gradient
+    passes through all steps.
+
+    Raises:
+        TfmrError: if ``truncation`` is less than 1.
+    """
+    require(truncation is None or truncation >= 1, f"truncation must be at least 1: {truncation}")
+    step, n, half = 2.75, len(words), 0.85
+    size, bottom = truncation or n, 0.75 if truncation else 0.0
+    middle = bottom + 2.35
+    forward, backward = middle + 0.32, middle - 0.36
+    fig, axes = sheet(step * n + 0.9, middle + 2.9)
+    centres = [1.7 + half + step * t for t in range(n)]
+    axes.text(0.35, forward, r"$\mathbf{h}_0$", ha="center", va="center", fontsize=12)
+    axes.text(0.15, middle + 2.6, "forward →", va="center", color=BLUE)
+    axes.text(2.55, middle + 2.6, "← backward", va="center", color=ORANGE)
+    for t, (x, word) in enumerate(zip(centres, words, strict=True), start=1):
+        left = 0.7 if t == 1 else x - step + half
+        gap = (left + x - half) / 2
+        line(axes, (left, forward), (x - half, forward), colour=BLUE)
+        axes.text(gap, forward + 0.3, "$W_h$", ha="center", color=BLUE)
+        line(axes, (x, bottom + 0.7), (x, middle - 0.75), colour=BLUE)
+        line(axes, (x - 0.25, middle + 0.75), (x - 0.25, middle + 1.6), colour=BLUE)
+        line(axes, (x + 0.25, middle + 1.6), (x + 0.25, middle + 0.75), colour=ORANGE)
+        box(axes, (x, middle), "", INK, (2 * half, 1.5))
+        factor = rf"$\odot\,(1-\mathbf{{h}}_{t}^2)$"
+        for y, text, colour in (
+            (forward, rf"$\mathbf{{h}}_{t}$", INK),
+            (backward, factor, ORANGE),
+            (bottom + 0.4, word, INK),
+            (middle + 1.9, rf"$\ell_{t}$", INK),
+        ):
+            axes.text(
+                x, y, text, ha="center", va="center", color=colour, zorder=4,
+                fontsize=10 if text == factor else 12,
+            )  # fmt: skip
+        if t > 1 and (t - 1) % size:
+            line(axes, (x - half, backward), (left, backward), colour=ORANGE)
+            axes.text(gap, backward - 0.58, r"$W_h^\top$", ha="center", color=ORANGE)
+        elif t > 1:
+            for ends in ((0.1, forward + 0.25), (forward + 0.75, middle + 2.1)):
+                axes.plot((gap, gap), ends, color=MUTED, lw=1.4, ls="--", zorder=1)
+            line(axes, (x - half, backward), (gap, backward), colour=ORANGE, arrow=False)
+            axes.plot(gap, backward, "x", color=ORANGE, ms=10, mew=2.4, zorder=3)
+    for first in range(0, n if truncation else 0, size):
+        inside = centres[first : first + size]
+        axes.text(
+            (inside[0] + inside[-1]) / 2, 0.25, f"chunk {first // size + 1}",
+            ha="center", va="center", color=MUTED,
+        )  # fmt: skip
+    fig.alt = (
+        f"A recurrent network unrolled over {n} words, {' '.join(words)}, with a loss at each step."
+        " Forward, each state depends on the previous state, through W_h, and on its word."
+        " Backward, the gradient that arrives at a state, from its own loss and from the next"
+        " step, is multiplied by 1 − h², the derivative of the tanh, and by the transpose of W_h"
+        " before it arrives at the previous state."
+    )
+    cuts = [f"from step {t + 1} to step {t}" for t in range(size, n, size)]
+    if cuts:
+        fig.alt += (
+            f" Truncated after every {size} steps: no gradient passes {' or '.join(cuts)}, while"
+            " the state does pass forward."
+        )
+    return fig
+
+
+@styled
 def norms_by_distance(
     curves: Mapping[str, Sequence[float]], quantity: str = "gradient norm"
 ) -> Figure:
@@ -64,20 +137,33 @@ def norms_by_distance(
 
 @styled
 def recall_by_distance(
-    accuracies: Mapping[str, Mapping[int, float]], chance: float, alt: str
+    accuracies: Mapping[str, Mapping[int, float | Sequence[float]]], chance: float, alt: str
 ) -> Figure:
     """Accuracy of trained networks against the number of steps between input and prediction.
 
-    The caller provides ``alt`` because the accuracies depend on the machine: it should state only
-    what holds on all of them.
+    The line is the median over the seeds, and each point is one seed.
+
+    Args:
+        accuracies: by network and distance, the accuracy of each seed, or of the only seed.
+        chance: accuracy at chance level.
+        alt: the alternative text. It comes from the caller because the accuracies depend on the
+            machine; it should state only what holds on all of them.
     """
     fig, (axes,) = figure(height=2.7)
-    for (label, accuracy), colour in zip(
-        accuracies.items(), cycle((ORANGE, BLUE, GREEN, PURPLE)), strict=False
+    for (label, accuracy), colour, marker in zip(
+        accuracies.items(), cycle((ORANGE, BLUE, GREEN, PURPLE)), cycle("osD^"), strict=False
     ):
+        seeds = {
+            distance: [values] if isinstance(values, float | int) else list(values)
+            for distance, values in accuracy.items()
+        }
+        medians = [median(values) for values in seeds.values()]
+        axes.plot(list(seeds), medians, label=label, color=colour)
         axes.plot(
-            list(accuracy), list(accuracy.values()), "o-", label=label, color=colour, clip_on=False
-        )
+            [distance for distance, values in seeds.items() for _ in values],
+            [value for values in seeds.values() for value in values],
+            marker, color=colour, ms=5, alpha=0.6, mew=0, clip_on=False,
+        )  # fmt: skip
     axes.axhline(chance, color=MUTED, lw=1.2, ls="--", label="chance")
     axes.set(xlabel="distance in steps", ylabel="accuracy", ylim=(0, 1.02))
     fig.legend(loc="outside right center")

@@ -88,7 +88,7 @@ def accuracy_by_length(
         )  # fmt: skip
     axes.set(xlabel=xlabel, ylabel="accuracy", ylim=(0, 1.02))
     axes.grid(axis="y")
-    fig.legend(loc="outside lower center", ncols=3)
+    fig.legend(loc="outside lower center", ncols=4)
     fig.alt = alt
     return fig
 
@@ -132,7 +132,7 @@ def score_by_length(
     axes.set_ylim(bottom=0)
     axes.set_xticks(positions, list(lengths))
     axes.grid(axis="y")
-    fig.legend(loc="outside lower center", ncols=3)
+    fig.legend(loc="outside lower center", ncols=4)
     fig.alt = (
         f"{unit} against the length of the source sentence, mean over the seeds, for the classes "
         f"{', '.join(lengths)}: {'; '.join(listed)}."

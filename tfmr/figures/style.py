@@ -4,8 +4,9 @@ Figures have a white background on light and dark pages. The colours are those o
 (2008), which are distinguishable with all common forms of colour blindness.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
+from statistics import mean
 from typing import Any, ParamSpec, TypeVar
 
 from cycler import cycler
@@ -34,6 +35,10 @@ SIGNED = LinearSegmentedColormap.from_list("tfmr.signed", [ORANGE, "#ffffff", BL
 WIDTH = 6.2
 """Width in inches, as displayed in the text column; phones display about 60 % of it."""
 DPI = 144
+"""Dots per inch of a PNG."""
+LOWER_DPI = (120, 96)
+"""For figures whose PNG would have more than ``PNG_BYTES``; 96 is one pixel per displayed pixel."""
+PNG_BYTES = 60_000
 
 RC: Any = {
     "font.family": "sans-serif",
@@ -85,9 +90,12 @@ class Figure(MatplotlibFigure):
         return self.alt or super().__repr__()
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        buffer = BytesIO()
         FigureCanvasAgg(self)
-        self.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+        for dpi in (DPI, *LOWER_DPI):
+            buffer = BytesIO()
+            self.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+            if len(buffer.getvalue()) <= PNG_BYTES:
+                break
         # No height: the page would keep it when a narrow screen reduces the width.
         return buffer.getvalue(), {"width": round(self.get_figwidth() * 96)}
 
@@ -104,6 +112,51 @@ def figure(
     fig = Figure(figsize=(width, height), layout="constrained")
     axes = fig.subplots(rows, columns, squeeze=False, **grid)
     return fig, list(axes.flat)
+
+
+def _spread(heights: Sequence[float], line: float) -> list[float]:
+    """Move ascending ``heights`` as little as possible, so that they are ``line`` apart."""
+    # Each group is a list of heights that touch; it is centred on their mean.
+    groups: list[list[float]] = []
+    for height in heights:
+        groups.append([height])
+        while len(groups) > 1:
+            below, above = groups[-2:]
+            distance = mean(above) - mean(below)
+            if distance >= line * (len(below) + len(above)) / 2:
+                break
+            groups[-2:] = [below + above]
+    return [
+        mean(group) + line * (i - (len(group) - 1) / 2)
+        for group in groups
+        for i in range(len(group))
+    ]
+
+
+def label_ends(axes: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
+    """Write the names of curves beside their right ends, one line apart where the ends are close.
+
+    Call it when the limits of ``axes`` are final.
+
+    Args:
+        axes: the axes of the curves.
+        ends: name, last value and colour of each curve.
+    """
+    fig = axes.get_figure(root=True)
+    assert fig is not None
+    # Labels, ticks and margins take about a quarter of the height of a figure.
+    line = 1.3 * 9 / (72 * 0.75 * fig.get_figheight())
+    to_fraction = axes.transData + axes.transAxes.inverted()
+    x = axes.get_xlim()[1]
+    names = sorted(
+        (float(to_fraction.transform((x, value))[1]), name, colour) for name, value, colour in ends
+    )
+    heights = _spread([height for height, *_ in names], line)
+    for height, (_, name, colour) in zip(heights, names, strict=True):
+        axes.annotate(
+            name, (1, height), xycoords="axes fraction", xytext=(5, 0), textcoords="offset points",
+            va="center", color=colour, fontsize=9, annotation_clip=False,
+        )  # fmt: skip
 
 
 @styled

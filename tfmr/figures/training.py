@@ -66,8 +66,8 @@ def training_curve(
     weight.plot(at, [step.weight_norm for step in steps], color=GREEN)
     weight.set_title("weight norm")
     if floor is not None:
-        loss.axhline(floor, color=ORANGE, linewidth=1, linestyle="--")
-        loss.text(at[-1], floor, "minimum", color=ORANGE, fontsize=9, ha="right", va="bottom")
+        loss.axhline(floor, color=ORANGE, linewidth=1, linestyle="--", label="minimum")
+        loss.legend(loc="upper right", borderaxespad=0)
     for axes in (loss, gradient, weight):
         axes.set_ylim(bottom=0)
         axes.set_xlabel("step")
@@ -116,6 +116,8 @@ def alignment(
     )
     axes.tick_params(axis="x", labelrotation=60)
     axes.set(xlabel="source", ylabel="target")
+    bar = fig.colorbar(axes.images[0], ax=axes, ticks=[0, 0.5, 1], pad=0.02, aspect=20)
+    bar.set_label("attention weight")
     fig.alt = (
         f"Attention weights of each word of “{' '.join(target)}” over the words of "
         f"“{' '.join(source)}”; darker is a larger weight."
