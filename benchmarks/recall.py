@@ -123,7 +123,7 @@ def accuracy_after_training(stack: Stack[Any], distance: int, steps: int) -> flo
     with torch.no_grad():
         x, first = draw(distance, TEST)
         predicted = classifier(stack(x)[0][:, -1]).argmax(-1)
-    return (predicted == first).float().mean().item()
+    return float((predicted == first).float().mean())
 
 
 if __name__ == "__main__":
