@@ -18,12 +18,9 @@ import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfmr.errors import TfmrError
-
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
 
 COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Eq: ("==", operator.eq),
@@ -134,13 +131,13 @@ def _short(value: Any) -> str:
 
 
 def show_error(
-    shell: "InteractiveShell",
+    shell: Any,
     kind: type[BaseException],
     error: BaseException,
     trace: TracebackType | None,
     tb_offset: int | None = None,
 ) -> list[str]:
-    """Display an error of the package: its message and the lines of the reader's cells."""
+    """Display an error of the package in IPython: its message and the lines of the cells."""
     sys.last_type, sys.last_value, sys.last_traceback = kind, error, trace
     lines = [f"{kind.__name__}: {error}", *_own_lines(trace), "The full traceback: %tb"]
     shell._showtraceback(kind, error, lines)
@@ -158,14 +155,14 @@ def _own_lines(trace: TracebackType | None) -> Sequence[str]:
     return found
 
 
-def load_ipython_extension(shell: "InteractiveShell") -> None:
+def load_ipython_extension(shell: Any) -> None:
     """Called by ``%load_ext tfmr.notebook``."""
     unload_ipython_extension(shell)
     shell.ast_transformers.append(ReportFailedAsserts())
     shell.set_custom_exc((TfmrError,), show_error)
 
 
-def unload_ipython_extension(shell: "InteractiveShell") -> None:
+def unload_ipython_extension(shell: Any) -> None:
     """Called by ``%unload_ext tfmr.notebook``: restore exceptions and tracebacks."""
     shell.ast_transformers[:] = [
         each for each in shell.ast_transformers if type(each) is not ReportFailedAsserts

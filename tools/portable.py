@@ -8,8 +8,9 @@ The first code cell installs the package where it is missing.
 import functools
 import re
 
+import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tools import ROOT, citations, published
 
@@ -33,6 +34,7 @@ RAW = re.compile(
 )
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 PAPER = re.compile(r"https://(?:arxiv\.org|doi\.org|dx\.doi\.org|aclanthology\.org)/")
+HEADING = re.compile(r"^#{1,6} (.+?)\s*$", re.MULTILINE)
 EXERCISE = re.compile(r"^### Exercise (\S+?):?(?:\s.*)?$", re.MULTILINE)
 SOLUTION = re.compile(r"\A#### Solution of exercise (\S+)\Z")
 
@@ -50,6 +52,7 @@ def set_up(notebook: NotebookNode) -> None:
 def problems(notebook: NotebookNode) -> list[str]:
     """What is not portable in ``notebook``, as one message each."""
     found, exercises, solutions = [], [], []
+    own = anchors(notebook)
     for number, cell in enumerate(notebook.cells):
         if cell.cell_type != "markdown":
             continue
@@ -57,7 +60,7 @@ def problems(notebook: NotebookNode) -> list[str]:
         for raw in RAW.findall(cell.source):
             found.append(f"{where} has MyST markup, which only the site understands: {raw.strip()}")
         for text, address in LINK.findall(cell.source):
-            found += [f"{where}: {problem}" for problem in link_problems(text, address)]
+            found += [f"{where}: {problem}" for problem in link_problems(text, address, own)]
         exercises += EXERCISE.findall(cell.source)
         if solution := SOLUTION.match(cell.source):
             solutions.append(solution[1])
@@ -73,8 +76,11 @@ def problems(notebook: NotebookNode) -> list[str]:
     return found
 
 
-def link_problems(text: str, address: str) -> list[str]:
-    """What is wrong with a link to a paper or to a term of the glossary."""
+def link_problems(text: str, address: str, own: frozenset[str]) -> list[str]:
+    """What is wrong with a link to a paper or to a heading of the book.
+
+    ``own`` are the anchors of the page that contains the link.
+    """
     keys = {paper: key for key, paper in citations.addresses().items()}
     if key := keys.get(address):
         labels = [citations.label(key), citations.label(key, parenthetical=True)]
@@ -83,14 +89,27 @@ def link_problems(text: str, address: str) -> list[str]:
     elif PAPER.match(address):
         return [f"{address} is not the address of an entry of book/references.bib"]
     page, _, anchor = address.partition("#")
-    if page == "glossary.md" and anchor not in glossary():
-        return [f"{anchor} is not a term of book/glossary.md"]
+    if "://" in address or not anchor:
+        return []
+    if page and not (ROOT / "book" / page).is_file():
+        return [f"there is no file book/{page}"]
+    if anchor not in (anchors_of(page) if page else own):
+        return [f"{page or 'the chapter'} has no heading with the anchor {anchor}"]
     return []
 
 
+def anchors(notebook: NotebookNode) -> frozenset[str]:
+    """The anchors of the headings of ``notebook``, as GitHub and the site make them."""
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    headings = HEADING.findall("\n".join(texts))
+    plain = (re.sub(r"\$[^$]*\$|\]\([^)]*\)", "", heading) for heading in headings)
+    return frozenset(re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in plain)
+
+
 @functools.cache
-def glossary() -> frozenset[str]:
-    """The anchors of the terms of the glossary, such as ``attention-weight``."""
-    text = (ROOT / "book" / "glossary.md").read_text("utf-8")
-    terms = re.findall(r"^### (.+)$", text, re.MULTILINE)
-    return frozenset(re.sub(r"[^\w\- ]", "", term.lower()).replace(" ", "-") for term in terms)
+def anchors_of(page: str) -> frozenset[str]:
+    """The anchors of a page in the folder ``book``."""
+    text = (ROOT / "book" / page).read_text("utf-8")
+    if page.endswith(".ipynb"):
+        return anchors(nbformat.reads(text, as_version=4))
+    return anchors(new_notebook(cells=[new_markdown_cell(text)]))

@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-NUMBERED = re.compile(r"(?:^|/)(\d\d)-[^/]+$")
+NUMBERED = re.compile(r"(?:^|/)(?!00-)(\d\d)-[^/]+$")
 DESCRIPTION_LENGTH = 200
 PLAIN_PAGES = {
     "search": "Search the book.",

@@ -4,11 +4,12 @@ from collections import Counter
 
 import pytest
 import torch
-from matplotlib.patches import FancyBboxPatch
-from matplotlib.text import Text
+from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.text import Annotation, Text
 
 from tfmr.errors import TfmrError
 from tfmr.figures.architecture import (
+    BOX_WIDTH,
     decoder_block,
     encoder_block,
     encoder_decoder_stacks,
@@ -29,7 +30,7 @@ def boxes(figure: Figure) -> int:
 def test_encoder_block_parts() -> None:
     drawn = texts(encoder_block())
     assert drawn["self-attention"] == drawn["feed-forward"] == 2
-    assert drawn["norm"] == drawn["+"] == 4
+    assert drawn["layer norm"] == drawn["+"] == 4
     assert drawn["(n, d)"] == 4
 
 
@@ -41,11 +42,11 @@ def heights(figure: Figure, name: str, left: bool) -> list[float]:
 def test_encoder_block_norm_placement() -> None:
     drawn = encoder_block()
     attention, plus, norm = (
-        heights(drawn, name, True)[0] for name in ("self-attention", "+", "norm")
+        heights(drawn, name, True)[0] for name in ("self-attention", "+", "layer norm")
     )
     assert attention < plus < norm
     attention, plus, norm = (
-        heights(drawn, name, False)[0] for name in ("self-attention", "+", "norm")
+        heights(drawn, name, False)[0] for name in ("self-attention", "+", "layer norm")
     )
     assert norm < attention < plus
 
@@ -53,14 +54,28 @@ def test_encoder_block_norm_placement() -> None:
 def test_decoder_block_cross_attention() -> None:
     drawn = decoder_block()
     counted = texts(drawn)
-    assert counted["norm"] == counted["+"] == 3
+    assert counted["layer norm"] == counted["+"] == 3
     places = {text.get_text(): text.get_position() for text in drawn.findobj(Text)}
-    order = [places[name][1] for name in ("self-attention", "cross-attention", "feed-forward")]
+    sublayers = ("masked self-attention", "cross-attention", "feed-forward")
+    order = [places[name][1] for name in sublayers]
     assert order == sorted(order)
     across = places["cross-attention"][1]
     assert places["memory"][1] == across
     assert places["cross-attention"][0] < places["K, V"][0] < places["memory"][0]
-    assert places["self-attention"][1] < places["Q"][1] < across
+    assert places["masked self-attention"][1] < places["Q"][1] < across
+
+
+def test_decoder_block_mask_is_connected_to_the_masked_self_attention() -> None:
+    (axes,) = decoder_block().axes
+    (name,) = (text for text in axes.texts if text.get_text() == "masked self-attention")
+    x, y = name.get_position()
+    tiles = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert len(tiles) == 9
+    left = min(tile.get_x() for tile in tiles)
+    low, high = min(t.get_y() for t in tiles), max(t.get_y() + t.get_height() for t in tiles)
+    assert low < y < high
+    arrows = [text for text in axes.texts if isinstance(text, Annotation)]
+    assert [(left, y)] == [a.xyann for a in arrows if a.xy == (x + BOX_WIDTH / 2, y)]
 
 
 @pytest.mark.parametrize("n_layers", [1, 2, 6])

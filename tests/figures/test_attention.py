@@ -1,6 +1,9 @@
 """Figures of attention show the values that they are given."""
 
+from collections import Counter
+
 import torch
+from matplotlib.patches import Rectangle
 
 from tfmr.attention import causal_mask
 from tfmr.figures.attention import (
@@ -10,9 +13,11 @@ from tfmr.figures.attention import (
     head_matrices,
     head_splits,
     mask_panels,
+    multi_head_attention,
+    query_key_value,
     softmax_saturation,
 )
-from tfmr.figures.style import Figure
+from tfmr.figures.style import HEAT, SIGNED, Figure
 
 WORDS = ["I", "am", "good"]
 A = torch.tensor([[0.14, 0.28, 0.58], [0.40, 0.20, 0.40], [0.58, 0.14, 0.28]])
@@ -39,6 +44,58 @@ def test_attention_steps_shows_four_matrices() -> None:
     assert len(figure.axes) == 4
     assert [len(axes.texts) for axes in figure.axes] == [9, 9, 9, 6]
     assert "good (0.58, 0.14, 0.28)" in figure.alt
+    assert png_bytes(figure) < 60_000
+
+
+def test_attention_steps_colours_have_the_same_meaning_in_all_panels() -> None:
+    negative = A[:, :2] * -7
+    limit = float(negative.abs().max())
+    figure = attention_steps(WORDS, A * 5, A * 3, A, negative)
+    dots, scores, weights, outputs = (axes.images[0] for axes in figure.axes)
+    assert dots.get_cmap() == scores.get_cmap() == outputs.get_cmap() == SIGNED
+    limits = {image.get_clim() for image in (dots, scores, outputs)}
+    assert limits == {(-limit, limit)}
+    assert (weights.get_cmap(), weights.get_clim()) == (HEAT, (0.0, 1.0))
+    assert "from −4.1 (orange) through 0 (white) to 4.1 (blue)" in figure.alt
+    assert "weights: from 0 (white) to 1" in figure.alt
+
+
+def sizes(figure: Figure, cell: float) -> Counter[tuple[int, int]]:
+    """Rows and columns of the matrices of a diagram."""
+    return Counter(
+        (round(patch.get_height() / cell), round(patch.get_width() / cell))
+        for patch in figure.axes[0].patches
+        if isinstance(patch, Rectangle)
+    )
+
+
+def test_query_key_value_draws_every_matrix_with_its_shape() -> None:
+    n, d_model, d_k, d_v = 3, 6, 2, 4
+    figure = query_key_value(n, d_model, d_k, d_v)
+    tiles = {(1, 1): n * (n - 1)}
+    inputs = {(n, d_model): 1, (d_model, d_k): 2, (d_model, d_v): 1}
+    assert sizes(figure, 0.4) == tiles | inputs | {(n, d_k): 2, (n, d_v): 2, (n, n): 3}
+    drawn = Counter(text.get_text() for text in figure.axes[0].texts)
+    assert {"$X$", "$W^Q$", "$W^K$", "$W^V$", "$Q$", "$K$", "$V$", "$Z$"} <= set(drawn)
+    assert drawn["−∞"] == drawn["0"] == n * (n - 1) / 2
+    assert drawn["$(n, n)$"] == 3
+    assert drawn["$(n, d_k)$"] == drawn["$(n, d_v)$"] == 2
+    assert drawn[r"$(d_{\mathrm{model}}, d_k)$"] == 2
+    assert f"n = {n}, d_model = {d_model}, d_k = {d_k}, d_v = {d_v}" in figure.alt
+    assert png_bytes(figure) < 60_000
+
+
+def test_multi_head_attention_includes_values_concatenation_and_output_projection() -> None:
+    figure = multi_head_attention()
+    heads = {(8, 2): 6, (4, 2): 4}
+    assert sizes(figure, 0.3) == heads | {(4, 8): 2, (4, 4): 1, (8, 8): 1}
+    drawn = {text.get_text() for text in figure.axes[0].texts}
+    for i in "1h":
+        assert {f"$W_{i}^{name}$" for name in "QKV"} <= drawn
+        assert {f"$Q_{i}$", f"$K_{i}$", f"$V_{i}$", f"head$_{i}$"} <= drawn
+    assert {"$W^O$", "concat\n$(n, h d_v)$", r"$(h d_v, d_{\mathrm{model}})$"} <= drawn
+    for part in ("W_i^V (d_model, d_v)", "concatenation (n, h d_v)", "W^O (h d_v, d_model)"):
+        assert part in figure.alt
     assert png_bytes(figure) < 60_000
 
 

@@ -2,18 +2,46 @@
 
 import pytest
 
-from tfmr.figures.model import parameter_counts, transformer_shapes
+from tfmr.figures.model import MASKS, parameter_counts, transformer_shapes
+
+SOURCE = [("ids", (1, 5)), ("embedding, position", (1, 5, 8)), ("encoder", (1, 5, 8))]
+TARGET = [
+    ("ids", (1, 3)),
+    ("embedding, position", (1, 3, 8)),
+    ("decoder", (1, 3, 8)),
+    ("scores", (1, 3, 12)),
+]
 
 
 def test_transformer_shapes() -> None:
-    fig = transformer_shapes(
-        [("ids", (1, 5)), ("encoder", (1, 5, 8))],
-        [("ids", (1, 3)), ("decoder", (1, 3, 8)), ("scores", (1, 3, 12))],
-    )
-    drawn = [text.get_text() for text in fig.axes[0].texts]
-    assert {"encoder", "decoder", "scores", "memory", "1 × 3 × 12"} <= set(drawn)
+    fig = transformer_shapes(SOURCE, TARGET)
+    drawn = {text.get_text() for text in fig.axes[0].texts}
+    assert {"N × encoder block", "N × decoder block", "scores", "memory", "1 × 3 × 12"} <= drawn
     assert "encoder 1 × 5 × 8" in fig.alt
     assert "scores 1 × 3 × 12" in fig.alt
+    assert "consist of N blocks each" in fig.alt
+    png, _ = fig._repr_png_()
+    assert len(png) < 60_000
+
+
+def test_transformer_shapes_has_the_masks_of_both_stacks() -> None:
+    fig = transformer_shapes(SOURCE, TARGET)
+    heights = {text.get_text(): text.get_position() for text in fig.axes[0].texts}
+    for name, mask in MASKS.items():
+        x, y = heights[f"N × {name} block"]
+        assert heights[mask][0] == x
+        assert y - 0.5 < heights[mask][1] < y
+    assert "The encoder has a padding mask" in fig.alt
+    assert "the decoder a causal mask and a source padding mask" in fig.alt
+
+
+def test_transformer_shapes_connects_the_stages_with_the_tied_matrix() -> None:
+    fig = transformer_shapes(SOURCE, TARGET)
+    across, upwards = fig.axes[0].lines
+    assert list(across.get_ydata()) == [1, 1]
+    assert list(upwards.get_ydata()) == [1, 1, 3, 3]
+    assert "same matrix" in {text.get_text() for text in fig.axes[0].texts}
+    assert "Both embeddings and the last stage of the target side (scores) use the same" in fig.alt
 
 
 def test_parameter_counts_are_stacked() -> None:

@@ -100,6 +100,15 @@ def test_label_ends() -> None:
     assert a.y1 <= b.y0
 
 
+def test_label_ends_stay_beside_the_axes() -> None:
+    _, (axes,) = figure()
+    axes.set(ylim=(0, 1))
+    label_ends(axes, [("a", 0.0, "red"), ("b", 0.01, "red"), ("c", 0.1, "red")])
+    heights = [text.xy[1] for text in axes.texts]
+    assert heights[0] == pytest.approx(0)
+    assert heights[1] - heights[0] == pytest.approx(heights[2] - heights[1])
+
+
 @pytest.mark.parametrize("signed", [False, True])
 def test_heatmap_values(signed: bool) -> None:
     _, (axes,) = figure()

@@ -66,10 +66,17 @@ def test_the_file_has_only_what_the_page_needs(chapter: Path) -> None:
     assert sorted(notebook["metadata"]) == ["kernelspec", "language_info", "widgets"]
     assert notebook["metadata"]["language_info"] == {"name": "python"}
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert [cell["execution_count"] for cell in code] == [1, 2, 3, 4]
-    assert code[0]["outputs"][0]["text"] == ["one\n", "two\n", "three\n"]
+    assert [cell["execution_count"] for cell in code] == [1, 2, 3, 4, 5]
+    assert code[0]["id"] == "setup"
+    assert code[1]["outputs"][0]["text"] == ["one\n", "two\n", "three\n"]
     assert [cell["metadata"] for cell in code] == [
-        *({}, {"mystnb": {"image": {"alt": "A line from 1 to 2."}}}, {}, {})
+        *(
+            {"tags": ["remove-cell"]},
+            {},
+            {"mystnb": {"image": {"alt": "A line from 1 to 2."}}},
+            {},
+            {},
+        )
     ]
 
 

@@ -53,6 +53,7 @@ def test_an_invalid_repository_is_rejected(given: str) -> None:
         ("book/04-self-attention", 4),
         ("book/11-training", 11),
         ("book/index", None),
+        ("book/00-primer", None),
         ("book/api", None),
     ],
 )

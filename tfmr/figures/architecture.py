@@ -22,8 +22,15 @@ from tfmr.figures.style import (
     styled,
 )
 
-SUBLAYER = {"self-attention": BLUE, "cross-attention": ORANGE, "feed-forward": GREEN, "norm": MUTED}
+SUBLAYER = {
+    "self-attention": BLUE,
+    "cross-attention": ORANGE,
+    "feed-forward": GREEN,
+    "layer norm": MUTED,
+}
 """The colour of each kind of sublayer, the same in all diagrams."""
+
+BOX_WIDTH = 3.6
 
 
 def _column(
@@ -56,7 +63,7 @@ def _column(
         else:
             line(axes, (x, below), (x, y - 0.36))
             kind = next(name for name in SUBLAYER if name in part)
-            box(axes, (x, y), part, SUBLAYER[kind], (3.1, 0.72))
+            box(axes, (x, y), part, SUBLAYER[kind], (BOX_WIDTH, 0.72))
             below = y + 0.36
         heights[part] = y
     line(axes, (x, below), (x, y + 0.9))
@@ -66,13 +73,13 @@ def _column(
 @styled
 def encoder_block() -> Figure:
     """An encoder block with post-norm, as in the paper, and with pre-norm."""
-    post = ["fork", "self-attention", "+", "norm", "fork", "feed-forward", "+", "norm"]
-    pre = ["fork", "norm", "self-attention", "+", "fork", "norm", "feed-forward", "+"]
-    fig, axes = sheet(10.4, 9.05)
-    for x, title, parts in ((2.2, "post-norm (the paper)", post), (7.6, "pre-norm", pre)):
+    post = ["fork", "self-attention", "+", "layer norm", "fork", "feed-forward", "+", "layer norm"]
+    pre = ["fork", "layer norm", "self-attention", "+", "fork", "layer norm", "feed-forward", "+"]
+    fig, axes = sheet(11.0, 9.05)
+    for x, title, parts in ((2.4, "post-norm (the paper)", post), (7.9, "pre-norm", pre)):
         heights = _column(axes, x, 0.75, parts, side=2.1)
-        axes.text(x, 0.4, "(n, d)", ha="center", va="center", fontsize=11)
-        axes.text(x + 0.25, heights["top"] - 0.25, "(n, d)", va="center", fontsize=11)
+        axes.text(x, 0.4, "(n, d)", ha="center", va="center", fontsize=10)
+        axes.text(x + 0.25, heights["top"] - 0.25, "(n, d)", va="center", fontsize=10)
         axes.text(x, 8.75, title, ha="center", va="center", fontsize=12, weight="bold")
     fig.alt = (
         "Two diagrams of an encoder block, from bottom to top. Post-norm, as in the paper:"
@@ -87,25 +94,27 @@ def encoder_block() -> Figure:
 @styled
 def decoder_block() -> Figure:
     """A post-norm decoder block: self-attention, cross-attention over the memory, feed-forward."""
-    parts = ["fork", "self-attention", "+", "norm", "fork", "cross-attention", "+", "norm"]
-    parts += ["fork", "feed-forward", "+", "norm"]
-    fig, axes = sheet(10.4, 11.85)
-    x = 4.1
+    sublayers = ("masked self-attention", "cross-attention", "feed-forward")
+    parts = [part for name in sublayers for part in ("fork", name, "+", "layer norm")]
+    fig, axes = sheet(11.0, 11.85)
+    x = 4.4
     heights = _column(axes, x, 0.75, parts, side=-2.2)
-    axes.text(x, 0.4, "target prefix", ha="center", va="center", fontsize=11.5)
-    axes.text(x + 0.25, heights["top"] - 0.25, "predicts the next token", va="center", fontsize=11)
-    cross, own = heights["cross-attention"], heights["self-attention"]
-    box(axes, (8.9, cross), "memory", ORANGE, (2.2, 1.1))
-    line(axes, (7.8, cross), (x + 1.55, cross), colour=ORANGE)
-    axes.text((7.8 + x + 1.55) / 2, cross + 0.3, "K, V", ha="center", color=ORANGE, fontsize=12)
-    axes.text(x + 0.2, cross - 0.62, "Q", va="center", color=ORANGE, fontsize=12)
-    axes.text(8.9, cross - 0.95, "from the encoder", ha="center", fontsize=10.5)
-    _triangle(axes, (6.6, own - 0.6), 0.4)
-    axes.text(8.1, own, "causal\nmask", va="center", fontsize=10.5)
+    axes.text(x, 0.4, "target prefix", ha="center", va="center", fontsize=11)
+    axes.text(x + 0.25, heights["top"] - 0.25, "predicts the next token", va="center", fontsize=10)
+    cross, own = heights["cross-attention"], heights["masked self-attention"]
+    box(axes, (9.4, cross), "memory", ORANGE, (2.2, 1.1))
+    edge = x + BOX_WIDTH / 2
+    line(axes, (8.3, cross), (edge, cross), colour=ORANGE)
+    axes.text((8.3 + edge) / 2, cross + 0.3, "K, V", ha="center", color=ORANGE, fontsize=11)
+    axes.text(x + 0.2, cross - 0.62, "Q", va="center", color=ORANGE, fontsize=11)
+    axes.text(9.4, cross - 0.95, "from the encoder", ha="center", fontsize=10)
+    _triangle(axes, (8.8, own - 0.6), 0.4)
+    line(axes, (8.8, own), (edge, own), colour=BLUE)
+    axes.text((8.8 + edge) / 2, own + 0.2, "causal mask", ha="center", color=BLUE, fontsize=10)
     fig.alt = (
         "A decoder block, from bottom to top, with three sublayers, each followed by an addition"
-        " and a layer norm: self-attention with a triangular causal mask, so that a position"
-        " attends only to itself and to earlier positions; cross-attention, whose queries Q come"
+        " and a layer norm: masked self-attention, whose triangular causal mask lets a position"
+        " attend only to itself and to earlier positions; cross-attention, whose queries Q come"
         " from the decoder and whose keys K and values V come from the memory, the output of the"
         " encoder; feed-forward. A residual connection leads around each sublayer."
     )

@@ -9,11 +9,14 @@ from collections.abc import Mapping, Sequence
 import torch
 from jaxtyping import Bool, Float, Int
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from tfmr.figures.diagram import Point, box, line, matrix, operation, sheet
 from tfmr.figures.style import (
     BLUE,
     GREEN,
+    GRID,
     INK,
     MUTED,
     ORANGE,
@@ -80,17 +83,30 @@ def attention_steps(
     weights: Float[Tensor, "query key"],
     outputs: Float[Tensor, "query d_v"],
 ) -> Figure:
-    """The matrices after the four steps of attention, with one row per query."""
+    """The matrices after the four steps of attention, with one row per query.
+
+    A colour has the same meaning in all panels of signed numbers (dot products, scores, outputs):
+    they share one scale around 0. The weights have their own, from 0 to 1.
+    """
     fig, axes = figure(2, 2, height=4.7)
     labels = list(words)
-    largest = float(dots.abs().max())
+    limit = max(float(each.abs().max()) for each in (dots, scores, outputs))
     columns = [str(c) for c in range(outputs.shape[1])]
-    heatmap(
-        axes[0], dots, row_labels=labels, column_labels=labels, signed=True, digits=0, limit=largest
-    )
-    heatmap(axes[1], scores, row_labels=labels, column_labels=labels, signed=True, limit=largest)
-    heatmap(axes[2], weights, row_labels=labels, column_labels=labels)
-    heatmap(axes[3], outputs, row_labels=labels, column_labels=columns)
+    for each, values, names, digits in (
+        (axes[0], dots, labels, 0),
+        (axes[1], scores, labels, 2),
+        (axes[3], outputs, columns, 2),
+    ):
+        heatmap(
+            each,
+            values,
+            row_labels=labels,
+            column_labels=names,
+            signed=True,
+            digits=digits,
+            limit=limit,
+        )
+    heatmap(axes[2], weights, row_labels=labels, column_labels=labels, limit=1.0)
     titles = (r"1  $QK^\top$", r"2  divide by $\sqrt{d_k}$", "3  softmax", "4  times $V$")
     for each, title in zip(axes, titles, strict=True):
         each.set_title(title)
@@ -101,6 +117,167 @@ def attention_steps(
     fig.alt = (
         f"Four matrices with one row for each of {', '.join(words)}: the dot products, the scores,"
         f" the attention weights and the outputs. The rows of the weights: {'; '.join(rows)}."
+        f" Colours of dot products, scores and outputs: from −{limit:.1f} (orange) through 0"
+        f" (white) to {limit:.1f} (blue). Colours of weights: from 0 (white) to 1 (dark blue)."
+    )
+    return fig
+
+
+@styled
+def query_key_value(n: int = 3, d_model: int = 6, d_k: int = 2, d_v: int = 4) -> Figure:
+    """Self-attention from the input to the output, with the shape of every matrix.
+
+    The sides of the rectangles are proportional to ``n``, ``d_model``, ``d_k`` and ``d_v``. The
+    mask is causal, as an example.
+    """
+    cell = 0.4
+    half, tall = n * cell / 2, d_model * cell / 2
+    x_q, x_k, x_v, x_a, x_z = 1.3, 4.1, 8.45, 6.9, 10.1
+    below = 1.75
+    y_joined = below + half + 0.75
+    y_qkv = y_joined + 0.65 + half
+    y_w = y_qkv + half + 0.5 + tall
+    y_bus = y_w + tall + 0.45
+    y_x = y_bus + 0.3 + half
+    fig, axes = sheet(11.2, y_x + half + 0.1)
+
+    def place(at: Point, name: str, shape: str, size: tuple[int, int], colour: str) -> None:
+        matrix(axes, at, name, colour, size, cell)
+        axes.text(
+            at[0] + size[1] * cell / 2 + 0.12, at[1], shape, va="center", fontsize=10, color=INK
+        )
+
+    model = r"$(n, d_{\mathrm{model}})$"
+    place((x_k, y_x), "$X$", model, (n, d_model), MUTED)
+    axes.plot((x_k, x_k), (y_bus, y_bus + 0.3), color=MUTED, lw=1.6)
+    axes.plot((x_q, x_v), (y_bus, y_bus), color=MUTED, lw=1.6)
+    for x, name, width, size, colour in (
+        (x_q, "Q", "k", d_k, BLUE),
+        (x_k, "K", "k", d_k, ORANGE),
+        (x_v, "V", "v", d_v, GREEN),
+    ):
+        line(axes, (x, y_bus), (x, y_w + tall))
+        shape = rf"$(d_{{\mathrm{{model}}}}, d_{width})$"
+        place((x, y_w), f"$W^{name}$", shape, (d_model, size), colour)
+        line(axes, (x, y_w - tall), (x, y_qkv + half))
+        place((x, y_qkv), f"${name}$", f"$(n, d_{width})$", (n, size), colour)
+
+    bottom = y_qkv - half
+    line(axes, (x_q, bottom), (x_q, y_joined + 0.22))
+    line(axes, (x_k, bottom), (x_k, y_joined), (x_q + 0.22, y_joined))
+    operation(axes, (x_q, y_joined), "×")
+    axes.text(2.7, y_joined + 0.15, r"$K^\top$", ha="center", fontsize=11)
+    line(axes, (x_q, y_joined - 0.22), (x_q, below + half))
+    axes.text(x_q + 0.2, y_joined - 0.5, r"$\div \sqrt{d_k}$", va="center", fontsize=11)
+    for x in (x_q, x_k, x_a):
+        matrix(axes, (x, below), "", SKY, (n, n), cell)
+    for x, masked in ((x_k, "−∞"), (x_a, "0")):
+        _masked_tiles(axes, (x - half, below + half), n, cell, masked)
+    line(axes, (x_q + half, below), (x_k - half, below))
+    line(axes, (x_k + half, below), (x_a - half, below))
+    for x, name in (((x_q + x_k) / 2, "mask"), ((x_k + x_a) / 2, "softmax")):
+        axes.text(x, below + 0.15, name, ha="center", fontsize=10)
+    line(axes, (x_a + half, below), (x_v - 0.22, below))
+    line(axes, (x_v, bottom), (x_v, below + 0.22))
+    operation(axes, (x_v, below), "×")
+    line(axes, (x_v + 0.22, below), (x_z - d_v * cell / 2, below))
+    matrix(axes, (x_z, below), "$Z$", GREEN, (n, d_v), cell)
+    for x, name, shape in (
+        (x_q, "scores", "$(n, n)$"),
+        (x_k, "masked scores", "$(n, n)$"),
+        (x_a, "weights $A$", "$(n, n)$"),
+        (x_z, "output", "$(n, d_v)$"),
+    ):
+        axes.text(x, below - half - 0.35, name, ha="center", va="center", fontsize=10)
+        axes.text(x, below - half - 0.75, shape, ha="center", va="center", fontsize=10)
+    fig.alt = (
+        "Self-attention as a diagram of matrices. The input X (n, d_model) is multiplied by W^Q"
+        " (d_model, d_k), W^K (d_model, d_k) and W^V (d_model, d_v), which gives the queries Q"
+        " (n, d_k), the keys K (n, d_k) and the values V (n, d_v). The product of Q and the"
+        " transpose of K, divided by the square root of d_k, is the matrix of scores (n, n). The"
+        " mask sets masked scores to −∞; the softmax of each row gives the weights A (n, n), which"
+        " are 0 there. The output Z = A V has the shape (n, d_v). The rectangles are drawn for"
+        f" n = {n}, d_model = {d_model}, d_k = {d_k}, d_v = {d_v} and a causal mask."
+    )
+    return fig
+
+
+def _masked_tiles(axes: Axes, corner: Point, n: int, cell: float, text: str) -> None:
+    """Mark the tiles of an ``(n, n)`` matrix that a causal mask hides; ``corner`` is top left."""
+    for row in range(n):
+        for column in range(row + 1, n):
+            place = (corner[0] + column * cell, corner[1] - (row + 1) * cell)
+            axes.add_patch(Rectangle(place, cell, cell, facecolor="white", edgecolor=GRID, lw=0.8))
+            axes.text(
+                place[0] + cell / 2, place[1] + cell / 2, text,
+                ha="center", va="center", fontsize=9, color=MUTED,
+            )  # fmt: skip
+
+
+@styled
+def multi_head_attention() -> Figure:
+    """Multi-head attention from the input to the output, with the shape of every matrix.
+
+    The first and the last head are drawn. The sides of the rectangles are proportional to their
+    sizes, for four tokens and four heads with two components.
+    """
+    cell, n, n_heads, d_v = 0.3, 4, 4, 2
+    d_model = n_heads * d_v
+    half, wide, tall = n * cell / 2, d_v * cell, d_model * cell
+    below = 1.9
+    y_head = below + 2.3
+    y_box = y_head + half + 0.75
+    y_w = y_box + 1.1 + tall / 2
+    y_bus = y_w + tall / 2 + 0.4
+    y_x = y_bus + 0.3 + half
+    fig, axes = sheet(11.2, y_x + half + 0.1)
+
+    model = r"d_{\mathrm{model}}"
+    matrix(axes, (5.6, y_x), "$X$", MUTED, (n, d_model), cell)
+    axes.text(5.7 + tall / 2, y_x, f"$(n, {model})$", va="center", fontsize=10)
+    axes.plot((5.6, 5.6), (y_bus, y_bus + 0.3), color=MUTED, lw=1.6)
+    axes.plot((1.4, 9.8), (y_bus, y_bus), color=MUTED, lw=1.6)
+    axes.text(5.6, y_box, "…", ha="center", va="center", fontsize=14, color=MUTED)
+    axes.text(5.6, y_head, "$(n, d_v)$ each", ha="center", va="center", fontsize=10)
+    left, between = 1.3, y_head - half - 0.25
+    for x, segment, i, colour in (
+        (2.4, left + wide / 2, "1", BLUE),
+        (8.8, left + tall - wide / 2, "h", ORANGE),
+    ):
+        for dx, name in ((-1, "Q"), (0, "K"), (1, "V")):
+            line(axes, (x + dx, y_bus), (x + dx, y_w + tall / 2))
+            matrix(axes, (x + dx, y_w), f"$W_{i}^{name}$", colour, (d_model, d_v), cell)
+            line(axes, (x + dx, y_w - tall / 2), (x + dx, y_box + 0.3))
+            axes.text(x + dx + 0.1, y_box + 0.72, f"${name}_{i}$", va="center", fontsize=10)
+        box(axes, (x, y_box), "attention", colour, (2.9, 0.6))
+        line(axes, (x, y_box - 0.3), (x, y_head + half))
+        matrix(axes, (x, y_head), "", colour, (n, d_v), cell)
+        axes.text(x + wide / 2 + 0.1, y_head, f"head$_{i}$", va="center", fontsize=10)
+        path = [(x, y_head - half), (x, between), (segment, between), (segment, below + half)]
+        line(axes, *path, colour=colour)
+        matrix(axes, (segment, below), "", colour, (n, d_v), cell)
+    concat, middle, last = left + tall / 2, 5.6, 9.1
+    matrix(axes, (concat, below), "…", MUTED, (n, d_model - 2 * d_v), cell)
+    matrix(axes, (middle, below), "$W^O$", MUTED, (d_model, d_model), cell)
+    matrix(axes, (last, below), "output", MUTED, (n, d_model), cell)
+    line(axes, (concat + tall / 2, below), (middle - tall / 2, below))
+    line(axes, (middle + tall / 2, below), (last - tall / 2, below))
+    for at, height, shape in (
+        (concat, 2 * half, "concat\n$(n, h d_v)$"),
+        (middle, tall, f"$(h d_v, {model})$"),
+        (last, 2 * half, f"$(n, {model})$"),
+    ):
+        axes.text(at, below - height / 2 - 0.15, shape, ha="center", va="top", fontsize=10)
+    for dy, names, width in ((0.25, "$W_i^Q$, $W_i^K$", "k"), (-0.25, "$W_i^V$", "v")):
+        text = f"{names}: $({model}, d_{width})$"
+        axes.text(5.6, y_w + dy, text, ha="center", va="center", fontsize=10)
+    fig.alt = (
+        "Multi-head attention as a diagram of matrices, with the first and the last of h heads. The"
+        " input X (n, d_model) is multiplied by the matrices of every head: W_i^Q and W_i^K"
+        " (d_model, d_k) and W_i^V (d_model, d_v). Attention over the resulting Q_i, K_i and V_i"
+        " gives head_i (n, d_v). The h heads side by side are the concatenation (n, h d_v). Its"
+        " product with W^O (h d_v, d_model) is the output, which has the shape of the input,"
+        " (n, d_model)."
     )
     return fig
 

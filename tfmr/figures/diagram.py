@@ -1,7 +1,7 @@
-"""Elements of diagrams: axes, boxes, operations, and the lines between them."""
+"""Elements of diagrams: axes, boxes, matrices, operations, and the lines between them."""
 
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from tfmr.figures.style import INK, MUTED, WIDTH, Figure, figure
 
@@ -26,6 +26,18 @@ def box(axes: Axes, centre: Point, text: str, colour: str, size: Point) -> None:
         )
     )
     axes.text(*centre, text, ha="center", va="center_baseline", fontsize=11, color=INK, zorder=4)
+
+
+def matrix(
+    axes: Axes, centre: Point, name: str, colour: str, shape: tuple[int, int], cell: float
+) -> None:
+    """A matrix: a rectangle with a name; ``cell`` is the side of one component."""
+    width, height = shape[1] * cell, shape[0] * cell
+    corner = (centre[0] - width / 2, centre[1] - height / 2)
+    axes.add_patch(
+        Rectangle(corner, width, height, facecolor=colour + "2e", edgecolor=colour, lw=1.4)
+    )
+    axes.text(*centre, name, ha="center", va="center_baseline", fontsize=11, color=INK)
 
 
 def operation(axes: Axes, centre: Point, sign: str) -> None:

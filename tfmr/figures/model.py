@@ -10,49 +10,76 @@ from tfmr.figures.style import BLUE, CYCLE, GREEN, INK, MUTED, ORANGE, Figure, f
 Stages = Sequence[tuple[str, Sequence[int]]]
 """The stages of one side of the model, with the shape of the output of each."""
 
+MASKS = {"encoder": "padding mask", "decoder": "causal mask, source padding mask"}
+"""The masks of the attention in each stack."""
+
 
 @styled
 def transformer_shapes(source: Stages, target: Stages) -> Figure:
     """Both sides of the model from the ids upwards; every stage with the shape of its output.
 
-    An arrow leads from the last source stage to the target stage named ``"decoder"``.
+    An arrow leads from the stage ``"encoder"`` to the stage ``"decoder"``. A dotted line connects
+    the stages that use the tied matrix: the first of each side whose name contains ``"embedding"``,
+    and the last of the target side.
     """
-    fig, (axes,) = figure(height=0.85 * max(len(source), len(target)) + 0.3)
+    tallest = max(len(source), len(target))
+    fig, (axes,) = figure(height=0.85 * tallest)
     axes.set_axis_off()
-    axes.set(xlim=(0, 10), ylim=(-0.5, max(len(source), len(target)) - 0.3))
-    for x, stages, colour in ((2.4, source, BLUE), (7.6, target, GREEN)):
+    axes.set(xlim=(0, 10), ylim=(-0.35, tallest - 0.6))
+    left, right, half = 2.05, 7.25, 2.0
+    for x, stages, colour in ((left, source, BLUE), (right, target, GREEN)):
         for y, (name, shape) in enumerate(stages):
+            texts = [
+                (f"N × {name} block" if name in MASKS else name, 10, INK),
+                (" × ".join(map(str, shape)), 9, MUTED),
+            ]
+            if name in MASKS:
+                texts.append((MASKS[name], 9, ORANGE))
+            height = 0.1 + 0.22 * len(texts)
             axes.add_patch(
                 FancyBboxPatch(
-                    (x - 1.9, y - 0.27), 3.8, 0.54, boxstyle="round,pad=0.02,rounding_size=0.12",
+                    (x - half, y - height / 2), 2 * half, height,
+                    boxstyle="round,pad=0.02,rounding_size=0.12",
                     facecolor=colour + "22", edgecolor=colour,
                 )
             )  # fmt: skip
-            axes.text(x, y + 0.09, name, ha="center", va="center", fontsize=10, color=INK)
-            axes.text(
-                x,
-                y - 0.13,
-                " × ".join(map(str, shape)),
-                ha="center",
-                va="center",
-                fontsize=9,
-                color=MUTED,
-            )
+            for row, (text, size, ink) in enumerate(texts):
+                place = y + 0.11 * (len(texts) - 1) - 0.22 * row
+                axes.text(x, place, text, ha="center", va="center", fontsize=size, color=ink)
             if y:
-                axes.annotate(
-                    "",
-                    (x, y - 0.28),
-                    (x, y - 0.72),
-                    arrowprops={"arrowstyle": "-|>", "color": MUTED},
-                )
-    decoder = next(y for y, (name, _) in enumerate(target) if name == "decoder")
+                start = y - 1 + (0.39 if stages[y - 1][0] in MASKS else 0.28)
+                arrow = {"arrowstyle": "-|>", "color": MUTED, "shrinkA": 0, "shrinkB": 0}
+                axes.annotate("", (x, y - height / 2 - 0.01), (x, start), arrowprops=arrow)
+    encoder, decoder = (
+        next(y for y, (name, _) in enumerate(stages) if name == part)
+        for part, stages in (("encoder", source), ("decoder", target))
+    )
     axes.annotate(
         "",
-        (5.68, decoder),
-        (4.32, len(source) - 1),
+        (right - half, decoder),
+        (left + half, encoder),
         arrowprops={"arrowstyle": "-|>", "color": ORANGE, "lw": 1.8},
     )
-    axes.text(5.0, (decoder + len(source) - 1) / 2 + 0.22, "memory", ha="center", color=ORANGE)
+    middle = (left + right) / 2
+    axes.text(middle, (decoder + encoder) / 2 + 0.12, "memory", ha="center", color=ORANGE)
+
+    embeddings = [
+        next(y for y, (name, _) in enumerate(stages) if "embedding" in name)
+        for stages in (source, target)
+    ]
+    edge, output = right + half, len(target) - 1
+    upwards = ((edge, edge + 0.3, edge + 0.3, edge), (embeddings[1],) * 2 + (output,) * 2)
+    for points in (((left + half, right - half), embeddings), upwards):
+        axes.plot(*points, color=INK, lw=1.5, ls=":")
+    axes.text(
+        edge + 0.55,
+        (embeddings[1] + output) / 2,
+        "same matrix",
+        rotation=90,
+        ha="center",
+        va="center",
+        fontsize=10,
+    )
 
     def describe(stages: Stages) -> str:
         return ", ".join(f"{name} {' × '.join(map(str, shape))}" for name, shape in stages)
@@ -60,7 +87,10 @@ def transformer_shapes(source: Stages, target: Stages) -> Figure:
     fig.alt = (
         f"The Transformer from bottom to top. "
         f"Source side: {describe(source)}. Target side: {describe(target)}. The last output of the "
-        f"source side, the memory, is an input of the decoder."
+        f"source side, the memory, is an input of the decoder. Encoder and decoder consist of N"
+        f" blocks each. The encoder has a {MASKS['encoder']}, the decoder a"
+        f" {MASKS['decoder'].replace(', ', ' and a ')}. Both embeddings and the last stage of the"
+        f" target side ({target[-1][0]}) use the same matrix."
     )
     return fig
 

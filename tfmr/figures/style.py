@@ -115,19 +115,22 @@ def figure(
 
 
 def _spread(heights: Sequence[float], line: float) -> list[float]:
-    """Move ascending ``heights`` as little as possible, so that they are ``line`` apart."""
-    # Each group is a list of heights that touch; it is centred on their mean.
+    """Move ascending ``heights`` as little as possible: ``line`` apart, and none below 0."""
+
+    def centre(group: Sequence[float]) -> float:
+        return max(mean(group), line * (len(group) - 1) / 2)
+
+    # Each group is a list of heights that touch; they are placed around the centre of the group.
     groups: list[list[float]] = []
     for height in heights:
         groups.append([height])
         while len(groups) > 1:
             below, above = groups[-2:]
-            distance = mean(above) - mean(below)
-            if distance >= line * (len(below) + len(above)) / 2:
+            if centre(above) - centre(below) >= line * (len(below) + len(above)) / 2:
                 break
             groups[-2:] = [below + above]
     return [
-        mean(group) + line * (i - (len(group) - 1) / 2)
+        centre(group) + line * (i - (len(group) - 1) / 2)
         for group in groups
         for i in range(len(group))
     ]

@@ -1,0 +1,111 @@
+"""The map is valid SVG, links to the chapters, and highlights the blocks of one chapter."""
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+import tfmr
+from tfmr.errors import TfmrError
+from tfmr.figures.map import (
+    ARROWS,
+    BLOCKS,
+    CHAPTERS,
+    RESIDUALS,
+    VIEW,
+    Block,
+    architecture_map,
+    map_links,
+)
+
+BOOK = Path(tfmr.__file__).parent.parent / "book"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def links(svg: str) -> list[ET.Element]:
+    return list(ET.fromstring(svg).iter(f"{SVG}a"))
+
+
+def test_every_block_links_to_a_chapter_of_the_book() -> None:
+    found = links(architecture_map().svg)
+    assert [link.get("href") for link in found] == [block.file for block in BLOCKS]
+    assert {block.chapter for block in BLOCKS} >= set(range(4, 11))
+    for chapter, file in CHAPTERS.items():
+        assert file.startswith(f"{chapter:02}-")
+        assert (BOOK / file).is_file()
+
+
+def test_every_block_shows_its_name_and_its_chapter() -> None:
+    for block, link in zip(BLOCKS, links(architecture_map().svg), strict=True):
+        title, *texts = [e.text or "" for e in link if e.tag in (f"{SVG}title", f"{SVG}text")]
+        assert title.lower() == f"{block.name}: chapter {block.chapter}".lower()
+        assert " ".join(texts).lower() == f"{block.name} {block.chapter}".lower()
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_highlight_changes_exactly_the_blocks_of_the_chapter(chapter: int) -> None:
+    pale, strong = architecture_map(), architecture_map(chapter)
+    before, after = (list(map(ET.tostring, links(figure.svg))) for figure in (pale, strong))
+    changed = [block for block, a, b in zip(BLOCKS, before, after, strict=True) if a != b]
+    assert changed == [block for block in BLOCKS if block.chapter == chapter]
+    assert [b.replace(b' class="on"', b"") for b in after] == before
+    highlighted = strong.alt.removeprefix(pale.alt)
+    assert highlighted.startswith(f" Highlighted, chapter {chapter}: ")
+    named = set(highlighted.partition(": ")[2].removesuffix(".").split(", "))
+    assert named == {block.name for block in changed}
+
+
+def test_a_chapter_without_blocks_is_refused() -> None:
+    with pytest.raises(TfmrError, match="expected a chapter on the map, 4 to 12: got 13"):
+        architecture_map(13)
+
+
+def test_alternative_text() -> None:
+    figure = architecture_map(7)
+    root = ET.fromstring(figure.svg)
+    assert repr(figure) == figure.alt == root.get("aria-label")
+    assert root.get("role") == "img"
+    for block in BLOCKS:
+        assert f"{block.name} ({block.chapter})" in figure.alt
+
+
+def test_svg_is_small_reproducible_and_scales() -> None:
+    first, second = (architecture_map(5)._repr_svg_() for _ in range(2))
+    assert first == second
+    assert len(first.encode()) < 15_000
+    root = ET.fromstring(first)
+    assert root.get("viewBox") == " ".join(map(str, VIEW))
+    assert root.get("height") is None
+    sizes = [int(size) for size in re.findall(r"(\d+)px", first)]
+    assert min(sizes) * 360 / VIEW[2] >= 11
+
+
+def test_every_arrow_ends_at_a_block() -> None:
+    def at_edge(x: int, y: int, block: Block) -> bool:
+        left, top, width, height = block.place
+        inside = left <= x <= left + width and top <= y <= top + height
+        return inside and (x in (left, left + width) or y in (top, top + height))
+
+    for *_, end in (*ARROWS, *RESIDUALS):
+        assert any(at_edge(*end, block) for block in BLOCKS)
+
+
+def test_blocks_are_inside_the_drawing() -> None:
+    left, top, width, height = VIEW
+    for block in BLOCKS:
+        x, y, block_width, block_height = block.place
+        assert left <= x < x + block_width <= left + width
+        assert top <= y < y + block_height <= top + height
+
+
+def test_map_links_lists_every_block_once_under_its_chapter() -> None:
+    listed = {}
+    for line in map_links().splitlines():
+        found = re.fullmatch(r"- \[Chapter (\d+)\]\(([^)]+)\): (.+)", line)
+        assert found
+        listed[int(found[1])] = found[3].split(", ")
+        assert found[2] == CHAPTERS[int(found[1])]
+    assert list(listed) == list(CHAPTERS)
+    for chapter, names in listed.items():
+        assert sorted(names) == sorted({b.name for b in BLOCKS if b.chapter == chapter})

@@ -1,0 +1,83 @@
+"""Figures of the primer show the numbers and shapes that they are given."""
+
+import pytest
+import torch
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+
+from tfmr.errors import TfmrError
+from tfmr.figures.primer import descent_paths, matrix_product
+from tfmr.figures.style import BLUE, GREEN, ORANGE, Figure
+
+X = torch.tensor([[1.0, 2.0, 0.0], [0.0, 1.0, 3.0]])
+W = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, -1.0]])
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
+
+
+def tinted(figure: Figure, colour: str) -> list[tuple[float, float]]:
+    """The lower left corners of the squares with this colour."""
+    return [
+        (round(float(patch.get_x()), 6), float(patch.get_y()))
+        for patch in figure.axes[0].patches
+        if isinstance(patch, Rectangle) and patch.get_fill() and same(patch, colour)
+    ]
+
+
+def same(patch: Rectangle, colour: str) -> bool:
+    red, green, blue = (round(255 * part) for part in patch.get_facecolor()[:3])
+    return f"#{red:02x}{green:02x}{blue:02x}" == colour
+
+
+def test_matrix_product_shows_every_number_and_shape() -> None:
+    fig = matrix_product(X, W)
+    drawn = texts(fig)
+    numbers = [text for text in drawn if text.lstrip("−").isdigit()]
+    assert " ".join(numbers) == "1 2 0 0 1 3 2 0 1 1 0 −1 4 2 1 −2"
+    assert {"(n, d) = (2, 3)", "(d, m) = (3, 2)", "(n, m) = (2, 2)"} <= set(drawn)
+    assert "1 · 2 + 2 · 1 + 0 · 0 = 4" in drawn
+    assert "A (2, 3) matrix times a (3, 2) matrix is a (2, 2) matrix" in fig.alt
+    assert "1 · 2 + 2 · 1 + 0 · 0 = 4" in fig.alt
+    assert len(fig._repr_png_()[0]) < 60_000
+
+
+def test_matrix_product_highlights_one_row_one_column_and_their_number() -> None:
+    fig = matrix_product(X, W, row=1, column=1)
+    assert "0 · 0 + 1 · 1 + 3 · (−1) = −2" in texts(fig)
+    assert "Row 2 of the first and column 2 of the second" in fig.alt
+    row, column, number = (tinted(fig, colour) for colour in (BLUE, ORANGE, GREEN))
+    assert (len(row), len(column), len(number)) == (3, 3, 1)
+    assert len({y for _, y in row}) == 1, "one row of X"
+    assert len({x for x, _ in column}) == 1, "one column of W"
+    top = tinted(matrix_product(X, W, row=0, column=1), BLUE)
+    assert {y for _, y in top} == {y + 1 for _, y in row}, "the first row is one square higher"
+
+
+@pytest.mark.parametrize(("row", "column"), [(2, 0), (0, 2), (-1, 0)])
+def test_matrix_product_needs_a_number_of_the_result(row: int, column: int) -> None:
+    with pytest.raises(TfmrError, match="a row below 2 and a column below 2"):
+        matrix_product(X, W, row, column)
+
+
+def test_descent_paths() -> None:
+    def loss(w: float) -> float:
+        return w * w
+
+    fig = descent_paths(loss, {0.5: [4.0, 0.0], 1.25: [4.0, -6.0, 9.0]})
+    assert [axes.get_title() for axes in fig.axes] == ["η = 0.5", "η = 1.25"]
+    for axes, path in zip(fig.axes, ([4.0, 0.0], [4.0, -6.0, 9.0]), strict=True):
+        curve, steps, start = axes.lines
+        assert list(steps.get_xdata()) == path
+        assert list(steps.get_ydata()) == [w * w for w in path]
+        assert list(start.get_xdata()) == [4.0]
+        assert min(curve.get_xdata()) < -6 < 9 < max(curve.get_xdata())
+    assert "with 0.5, after 1 steps from w = 4, w is 0.00 and the loss 0.00" in fig.alt
+    assert "with 1.25, after 2 steps from w = 4, w is 9.00 and the loss 81.00" in fig.alt
+    assert len(fig._repr_png_()[0]) < 60_000
+
+
+def test_descent_paths_writes_a_minus_sign() -> None:
+    fig = descent_paths(abs, {2.0: [-1.0, -0.25]})
+    assert "from w = −1, w is −0.25 and the loss 0.25" in fig.alt

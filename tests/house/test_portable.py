@@ -1,0 +1,160 @@
+"""The portable form of the chapters: what it rejects, and the setup cell."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell, new_notebook
+
+from tools import ROOT, notebooks, portable
+from tools.portable import COLLAPSED, NOT_PUBLISHED, problems, set_up
+
+ADDRESS = "https://github.com/owner/name"
+SOLVED = (
+    new_markdown_cell("## Exercises\n\n### Exercise 4.1: Masks\n\nText."),
+    new_markdown_cell("#### Solution of exercise 4.1", metadata={COLLAPSED: True}),
+)
+
+
+def with_text(text: str) -> NotebookNode:
+    return new_notebook(cells=[new_markdown_cell(text)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```{literalinclude} ../tfmr/attention.py\n```",
+        "````{exercise}\nText.\n````",
+        ":::{note}\nText.\n:::",
+        "By {cite:t}`vaswani2017attention`.",
+        "A {term}`softmax`.",
+        "(section-a)=\n## A",
+    ],
+)
+def test_myst_markup_is_rejected(text: str) -> None:
+    [problem] = problems(with_text(text))
+    assert "MyST markup" in problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The set $\\{a\\}$ and `{x}`; $\\mathbf{x}$ is {small}.",
+        "```python\n{1: 2}\n```",
+        "By [Elman (1990)](https://doi.org/10.1207/s15516709cog1402_1).",
+        "([Elman, 1990](https://doi.org/10.1207/s15516709cog1402_1))",
+        "### The *first* mask, 4.1: $M$\n\n[x](#the-first-mask-41-)",
+        "The [softmax](glossary.md#softmax) and [Chapter 4](04-self-attention.ipynb).",
+    ],
+)
+def test_plain_markdown_is_accepted(text: str) -> None:
+    assert problems(with_text(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[Elman (1991)](https://doi.org/10.1207/s15516709cog1402_1)", "to be Elman (1990) or"),
+        ("[A (2000)](https://arxiv.org/abs/0000.00000)", "not the address of an entry"),
+        ("## A\n\n[x](#b)", "the chapter has no heading with the anchor b"),
+        ("[x](04-self-attention.ipynb#nowhere)", "04-self-attention.ipynb has no heading"),
+        ("[x](99-nothing.ipynb#a)", "there is no file book/99-nothing.ipynb"),
+        (
+            "[x](glossary.md#no-such-term)",
+            "glossary.md has no heading with the anchor no-such-term",
+        ),
+    ],
+)
+def test_wrong_links_are_rejected(text: str, message: str) -> None:
+    [problem] = problems(with_text(text))
+    assert message in problem
+
+
+def test_a_solved_exercise_is_accepted() -> None:
+    assert problems(new_notebook(cells=list(SOLVED))) == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (SOLVED[:1], "expected a solution for each"),
+        ((SOLVED[0], new_markdown_cell(SOLVED[1].source)), f"needs the metadata {COLLAPSED}"),
+        (
+            (SOLVED[0], new_markdown_cell(SOLVED[1].source + "\n\nText.")),
+            "must stand alone in its cell",
+        ),
+        (
+            tuple(
+                new_markdown_cell(cell.source.replace("4.1", "4.2"), metadata=cell.metadata)
+                for cell in SOLVED
+            ),
+            "numbered from 1",
+        ),
+    ],
+)
+def test_wrong_exercises_are_rejected(cells: Any, message: str) -> None:
+    assert any(message in problem for problem in problems(new_notebook(cells=list(cells))))
+
+
+def test_the_setup_cell_follows_the_title_and_is_written_once() -> None:
+    notebook = with_text("# Title")
+    for _ in range(2):
+        set_up(notebook)
+        assert [cell.cell_type for cell in notebook.cells] == ["markdown", "code"]
+    assert NOT_PUBLISHED in notebook.cells[1].source
+    for path in notebooks.chapters():
+        first = next(c for c in notebooks.read(path).cells if c.cell_type == "code")
+        assert first.source == notebook.cells[1].source
+
+
+def setup_cell(monkeypatch: pytest.MonkeyPatch, address: str | None) -> str:
+    monkeypatch.setattr(portable, "published", lambda name: address)
+    notebook = with_text("# Title")
+    set_up(notebook)
+    source: str = notebook.cells[1].source
+    return source
+
+
+def test_the_setup_cell_installs_a_missing_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = setup_cell(monkeypatch, ADDRESS).replace("tfmr", "missing_package")
+    shell: Any = InteractiveShell()
+    lines = []
+
+    def install(line: str) -> None:
+        lines.append(line)
+        (tmp_path / "missing_package").mkdir()
+        (tmp_path / "missing_package" / "notebook.py").write_text(
+            "def load_ipython_extension(shell):\n    shell.loaded = True\n"
+        )
+
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    shell.register_magic_function(install, magic_name="pip")
+    shell.run_cell(source).raise_error()
+    assert lines == [re.search("%pip (.*)", source)[1]]  # type: ignore[index]
+    assert lines[0].endswith(f" git+{ADDRESS}")
+    assert shell.loaded
+    shell.run_cell(source).raise_error()
+    assert len(lines) == 1, "an installed package is not installed again"
+
+
+def test_without_an_address_the_setup_cell_states_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = setup_cell(monkeypatch, None).replace('"tfmr"', '"absent_package"')
+    shell: Any = InteractiveShell()
+    with pytest.raises(ModuleNotFoundError, match="install the package first: pip install"):
+        shell.run_cell(source).raise_error()
+
+
+def test_addresses_are_set_in_one_place() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    for name in ("Repository", "Documentation"):
+        address = portable.published(name)
+        assert address is None or address in text

@@ -1,0 +1,121 @@
+"""The notebook extension, in a real IPython shell."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from tfmr import notebook
+from tfmr.attention import MultiHeadAttention, causal_mask
+from tfmr.errors import TfmrError
+from tfmr.notebook import EXPLANATION, show_source
+
+
+@pytest.fixture
+def shell() -> Iterator[Any]:
+    made = InteractiveShell()
+    made.run_line_magic("load_ext", "tfmr.notebook")
+    yield made
+    made.run_line_magic("unload_ext", "tfmr.notebook")
+
+
+def test_a_failing_comparison_is_explained_and_the_cell_continues(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = shell.run_cell("x = 0.612\nassert round(x, 3) == 0.576\nprint('next')")
+    out, err = capsys.readouterr()
+    assert done.success
+    assert out == "next\n"
+    assert err == (
+        "This differs from the book, where\n    round(x, 3) == 0.576\nholds; here the left side is "
+        f"0.612 and the right side is 0.576.\n{EXPLANATION}\n"
+    )
+
+
+@pytest.mark.parametrize("sign", ["==", "!=", "<", "<=", ">", ">="])
+def test_a_comparison_is_evaluated_once_and_as_in_python(
+    shell: Any, capsys: pytest.CaptureFixture[str], sign: str
+) -> None:
+    for left in (1, 2, 3):
+        code = f"n = []\ndef f():\n    n.append(1)\n    return {left}\nassert f() {sign} 2"
+        assert shell.run_cell(code).success
+        assert shell.user_ns["n"] == [1]
+        reported = f"\n    f() {sign} 2\n" in capsys.readouterr().err
+        assert reported is not eval(f"{left} {sign} 2")
+
+
+@pytest.mark.parametrize(
+    "code", ["assert x", "assert not 1", "assert 1 < x < 3", "assert x and y, 'why'"]
+)
+def test_other_conditions_are_reported_with_their_code(
+    shell: Any, capsys: pytest.CaptureFixture[str], code: str
+) -> None:
+    assert shell.run_cell(f"x = y = 0\n{code}").success
+    condition = code.removeprefix("assert ").removesuffix(", 'why'")
+    assert f"\n    {condition}\nholds; here it is " in capsys.readouterr().err
+
+
+def test_nested_asserts_report_and_those_of_functions_raise(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shell.run_cell("for k in range(2):\n    assert k == 1").success
+    assert capsys.readouterr().err.count("k == 1") == 1
+    assert not shell.run_cell("def f(x):\n    assert x == 1\nf(2)").success
+
+
+def test_correct_cells_print_nothing(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shell.run_cell("assert 1 == 1\nassert [1] and True").success
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_error_of_the_package_has_the_lines_of_the_cells_only(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.run_cell(
+        "from tfmr.attention import causal_mask\ndef mine(n):\n    return causal_mask(n)"
+    )
+    done = shell.run_cell("n = 0\nmine(n)")
+    assert isinstance(done.error_in_exec, TfmrError)
+    first, *lines = capsys.readouterr().out.strip().splitlines()
+    assert first.startswith("TfmrError: a causal mask needs 0 < query <= key")
+    assert lines == [
+        "line 2 of the cell: mine(n)",
+        "line 3 of the cell: return causal_mask(n)",
+        "The full traceback: %tb",
+    ]
+    shell.run_line_magic("tb", "")
+    assert "attention.py" in capsys.readouterr().out
+
+
+def test_other_errors_are_shown_as_usual(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell("1 / 0")
+    assert "ZeroDivisionError" in capsys.readouterr().out
+
+
+def test_unloading_restores_asserts(capsys: pytest.CaptureFixture[str]) -> None:
+    made = InteractiveShell()
+    made.run_line_magic("load_ext", "tfmr.notebook")
+    made.run_line_magic("unload_ext", "tfmr.notebook")
+    done = made.run_cell("assert 1 == 2")
+    assert isinstance(done.error_in_exec, AssertionError)
+
+
+def test_source_is_shown_as_markdown() -> None:
+    shown = show_source(causal_mask, MultiHeadAttention.forward)
+    assert repr(shown) == "source code of causal_mask, MultiHeadAttention.forward"
+    text = shown._repr_markdown_()
+    first, second = text.split("\n\n*tfmr")
+    assert first.startswith("*tfmr/attention.py:*\n\n```python\ndef causal_mask(")
+    assert first.endswith("```")
+    assert second.startswith("/attention.py:*\n\n```python\ndef forward(")
+
+
+def test_only_code_can_be_shown() -> None:
+    with pytest.raises(TfmrError, match="expected functions, methods or classes, got int"):
+        show_source(1)
+
+
+def test_long_values_are_shortened() -> None:
+    assert notebook._short(list(range(100))) == "[0, 1, 2, 3, 4, 5, ...]"
+    assert notebook._short(1 / 3) == "0.333333"
