@@ -32,6 +32,7 @@ def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
         *steps(records),
         *heads(records["heads"]),
         *recall(records["recall"]),
+        *inside(records["inside"], records["heads"]),
         *fits(records),
         *attention(records["cost/attention"]["rows"]),
         *decoding(records["cost/decoding"]["rows"]),
@@ -167,6 +168,55 @@ def recall(record: Record) -> Claims:
         seeds = found[network, distance]
         claim = f"recall: {network} at distance {distance} is in {low}..{high} for every seed"
         yield f"{claim}: {seeds}", low <= min(seeds) and max(seeds) <= high
+
+
+def inside(record: Record, heads: Record) -> Claims:
+    """The record belongs to the model of ``heads`` and agrees with it where both measure."""
+    same = record["settings"]["model"] == heads["settings"]["model"]
+    yield "inside: the record is that of the model: run python -m benchmarks.inside", same
+    intact = heads["rows"][0]
+    *_, last = (row for row in record["rows"] if row["analysis"] == "logit lens")
+    equal = abs(last["loss"] - intact["valid_loss"]) < 1e-3
+    yield "inside: the lens ends with the loss of heads.json", equal and last["agreement"] == 1
+    decoding = {row["split"]: row for row in record["rows"] if row["analysis"] == "decoding"}
+    equal = abs(decoding["validation"]["greedy"] - intact["valid_bleu"]) < 0.05
+    yield "inside: greedy decoding has the BLEU of heads.json", equal
+    for split, row in decoding.items():
+        ahead = row["difference_interval"][0] > 0
+        yield f"inside: beam search is ahead of greedy decoding on the {split} set", ahead
+    stream = [row for row in record["rows"] if row.get("part") == "encoder stream"]
+    noun = min(row["effect"] for row in stream if row["positions"] == "noun")
+    yield "inside: the difference stays at the noun's position in the encoder", noun > 0.98
+    effects = {
+        (row["part"], row["layer"], row["head"]): row["effect"]
+        for row in record["rows"]
+        if "head" in row
+    }
+    largest = max(effects, key=lambda key: effects[key])
+    same_head = largest == ("decoder cross-attention head", 3, 4)
+    yield "inside: cross-attention 3, head 4 carries the largest part of the difference", same_head
+    replaced = {
+        (row["layer"], row["output"]): row
+        for row in record["rows"]
+        if row["analysis"] == "feed-forward"
+    }
+    zero, mean, by_token = (
+        replaced[1, name]["loss_increase"] for name in ("zero", "mean", "mean of the input token")
+    )
+    yield "inside: a constant does not replace feed-forward 1", mean > 0.9 * zero
+    yield "inside: a mean per input token replaces nine tenths of it", by_token < 0.1 * zero
+    greedy = {
+        (row["ablated"] == "nothing", row["repetition"] == "allowed"): row["bleu"]
+        for row in record["rows"]
+        if row["analysis"] == "repetition"
+    }
+    regained = (greedy[False, False] - greedy[False, True]) / (
+        greedy[True, True] - greedy[False, True]
+    )
+    claim = (
+        f"inside: repetition is more than two thirds of the BLEU lost without it: {regained:.2f}"
+    )
+    yield claim, regained > 2 / 3
 
 
 def fits(records: dict[str, Record]) -> Claims:

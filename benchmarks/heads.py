@@ -1,8 +1,9 @@
 """``python -m benchmarks.heads``: ablation of the heads and sublayers of a trained Transformer.
 
 Each head and each sublayer is ablated alone, without retraining. The model is evaluated on the
-validation set: cross-entropy in nats per token, and BLEU of greedy decoding. Michel et al. (2019),
-sections 3.2 and 3.3; Voita et al. (2019).
+validation set: cross-entropy in nats per token, and BLEU of greedy decoding. The increase of the
+cross-entropy and the decrease of BLEU have intervals (:mod:`benchmarks.bootstrap`). Michel et al.
+(2019), sections 3.2 and 3.3; Voita et al. (2019).
 """
 
 import hashlib
@@ -14,11 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 import tyro
+from jaxtyping import Float
 from tqdm import tqdm
 
 from benchmarks import record
+from benchmarks.bootstrap import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
 from tfmr.analysis import ablate_head, ablate_sublayer
 from tfmr.attention import MultiHeadAttention
 from tfmr.data import corpora
@@ -30,9 +35,10 @@ from tfmr.errors import TfmrError, require
 from tfmr.fast import prepare
 from tfmr.layers import FeedForward
 from tfmr.model import Transformer
+from tfmr.special_tokens import PAD
 from tfmr.train import checkpoint
 from tfmr.train.checkpoint import load_translator
-from tfmr.train.evaluation import bleu, mean_loss
+from tfmr.train.evaluation import bleu
 
 MODEL = record.FOLDER / "multi30k-de-en" / "model.safetensors"
 TOKENS_PER_BATCH = 4096
@@ -93,15 +99,41 @@ def weights_fingerprint(path: str | os.PathLike[str]) -> str:
 def measure(
     model: Transformer, tokenizer: Tokenizer, pairs: Sequence[SentencePair]
 ) -> Iterator[dict[str, Any]]:
-    """A row for the whole model, then one for each ablation."""
+    """A row for the whole model, then one for each ablation, with intervals of the costs."""
     sources, references = (list(side) for side in zip(*pairs, strict=True))
     encoded = [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in pairs]
     batches = Batches(encoded, TOKENS_PER_BATCH, seed=0, max_length=model.config.max_length)
+    counts = resample(len(pairs))
+    whole_losses: np.ndarray | None = None
+    whole_bleu: np.ndarray | None = None
     for names, ablation in tqdm(ablations(model), unit=" ablations"):
         with ablation:
             outputs = translate(prepare(model), tokenizer, sources)
-            loss = round(mean_loss(model, batches), 4)
-        yield {**names, "valid_loss": loss, "valid_bleu": bleu(outputs, references).score}
+            losses, tokens = sentence_losses(model, batches)
+        loss = round(float(losses.sum() / tokens.sum()), 4)
+        row = {**names, "valid_loss": loss, "valid_bleu": bleu(outputs, references).score}
+        resampled = corpus_bleu(bleu_statistics(outputs, references), counts)
+        if whole_losses is None or whole_bleu is None:
+            whole_losses, whole_bleu = losses, resampled
+        else:
+            increase = ratio_of_sums(losses - whole_losses, tokens, counts)
+            row["valid_loss_increase_interval"] = interval(increase)
+            row["valid_bleu_decrease_interval"] = interval(whole_bleu - resampled, digits=2)
+        yield row
+
+
+@torch.inference_mode()
+def sentence_losses(
+    model: Transformer, batches: Batches
+) -> tuple[Float[np.ndarray, "sentences"], Float[np.ndarray, "sentences"]]:
+    """Cross-entropy in nats and number of tokens of each sentence, in the order of ``batches``."""
+    losses, tokens = [], []
+    for batch in batches.epoch(0):
+        logits = model(batch.source, batch.target_in).transpose(1, 2)
+        nats = F.cross_entropy(logits, batch.target_out, ignore_index=PAD, reduction="none")
+        losses.append(nats.sum(dim=1).double())
+        tokens.append((batch.target_out != PAD).sum(dim=1).double())
+    return torch.cat(losses).numpy(), torch.cat(tokens).numpy()
 
 
 def ablations(model: Transformer) -> Ablations:

@@ -21,6 +21,8 @@ The ``kind`` of a record selects how it is rendered:
     a row for the whole model and one per ablated sublayer or head, from :mod:`benchmarks.heads`.
 ``recall``
     a row per network, distance and seed, from :mod:`benchmarks.recall`.
+``inside``
+    rows of several analyses of one model, from :mod:`benchmarks.inside`.
 """
 
 import sys
@@ -401,6 +403,95 @@ def recall(record: Record) -> list[str]:
     ]
 
 
+INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
+    "logit lens": (
+        "Logit lens: what the decoder predicts after each block (0: the embeddings). Agreement is "
+        "the fraction of tokens for which the most probable token is the one of the last block; "
+        "probability and rank are those of that token.",
+        ("depth",),
+        {
+            "agreement": ("agreement", ".3f"),
+            "probability": ("probability", ".3f"),
+            "median_rank": ("median rank", ".0f"),
+            "input_token": ("most probable: input token", ".3f"),
+            "loss": ("cross-entropy", ".2f"),
+        },
+    ),
+    "patching": (
+        "Activation patching with pairs of sentences that differ in one noun: the fraction of the "
+        "difference between their logit differences that each patch restores.",
+        ("part", "depth", "layer", "head", "positions"),
+        {"effect": ("effect", ".3f")},
+    ),
+    "feed-forward": (
+        "A feed-forward network of the decoder with its output replaced: the increase of the "
+        "cross-entropy, and the fraction of tokens for which the most probable next token is the "
+        "input token.",
+        ("layer", "output"),
+        {
+            "loss_increase": ("cross-entropy", ".3f"),
+            "input_token": ("most probable: input token", ".4f"),
+        },
+    ),
+    "repetition": (
+        "Greedy decoding of the validation set with and without a sublayer; forbidden means that "
+        "no token may follow itself. Repeated is the fraction of tokens equal to the one before.",
+        ("ablated", "repetition"),
+        {
+            "bleu": ("BLEU", ".1f"),
+            "tokens": ("tokens per sentence", ".1f"),
+            "repeated": ("repeated", ".3f"),
+        },
+    ),
+    "decoding": (
+        "BLEU of greedy decoding and of beam search.",
+        ("split",),
+        {
+            "greedy": ("greedy", ".1f"),
+            "beam4": ("beam 4", ".1f"),
+            "difference": ("difference", ".1f"),
+        },
+    ),
+}
+"""For each analysis: a description, the columns that name a row, and title and format of the
+others."""
+
+
+def inside(record: Record) -> list[str]:
+    """A table for each analysis, with intervals."""
+    settings = record["settings"]
+    parts = [
+        f"Analyses of the recorded model on {settings['corpus']} {settings['direction']}. In "
+        "parentheses: 95 % bootstrap intervals over sentences or pairs."
+    ]
+    for analysis, (about, names, columns) in INSIDE.items():
+        rows = [row for row in record["rows"] if row["analysis"] == analysis]
+        if rows:
+            lines = [
+                [
+                    ", ".join(_named(name, row[name], names) for name in names if name in row),
+                    *(_with_interval(row, column, form) for column, (_, form) in columns.items()),
+                ]
+                for row in rows
+            ]
+            header = [
+                names[0] if len(names) == 1 else "",
+                *(title for title, _ in columns.values()),
+            ]
+            parts += [about, markdown(header, lines)]
+    return parts
+
+
+def _named(name: str, value: object, names: Sequence[str]) -> str:
+    """A number with its name where several columns name a row; a text alone."""
+    return f"{name} {value}" if isinstance(value, int) and len(names) > 1 else str(value)
+
+
+def _with_interval(row: Row, column: str, form: str) -> str:
+    low, high = row[f"{column}_interval"]
+    return f"{row[column]:{form}} ({low:{form}} to {high:{form}})"
+
+
 KINDS: dict[str, Callable[[Record], list[str]]] = {
     "speed": speed,
     "versus": versus,
@@ -412,6 +503,7 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "memory": memory,
     "heads": heads,
     "recall": recall,
+    "inside": inside,
 }
 """The renderer of each kind of record."""
 

@@ -1,6 +1,7 @@
 """Recording changes no output; ablation removes exactly one part and restores it."""
 
 import math
+from contextlib import ExitStack
 
 import pytest
 import torch
@@ -11,12 +12,17 @@ from tfmr.analysis import (
     ablate_head,
     ablate_sublayer,
     entropy,
+    logit_lens,
+    patch_head,
+    patch_residual_stream,
     record_attention,
+    record_heads,
     record_norms,
+    record_residual_stream,
     uniform_attention,
 )
 from tfmr.attention import MultiHeadAttention
-from tfmr.config import BlockConfig, TransformerConfig
+from tfmr.config import BlockConfig, Norm, TransformerConfig
 from tfmr.decode import greedy_search, greedy_search_naive
 from tfmr.encoder import EncoderBlock
 from tfmr.errors import TfmrError
@@ -25,17 +31,22 @@ from tfmr.model import Transformer
 from tfmr.special_tokens import BOS, PAD
 
 SOURCE = torch.tensor([[4, 5, 6, 7], [8, 9, PAD, PAD]])
+OTHER_SOURCE = torch.tensor([[4, 14, 6, 7], [8, 15, PAD, PAD]])
 TARGET = torch.tensor([[BOS, 10, 11], [BOS, 12, 13]])
+
+
+def transformer(norm: Norm) -> Transformer:
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        source_vocab=20, target_vocab=20, d_model=16, n_heads=2, d_ff=32, n_encoder=2, n_decoder=2,
+        dropout=0.0, norm=norm, max_length=12,
+    )  # fmt: skip
+    return Transformer(config).eval()
 
 
 @pytest.fixture
 def model() -> Transformer:
-    torch.manual_seed(0)
-    config = TransformerConfig(
-        source_vocab=20, target_vocab=20, d_model=16, n_heads=2, d_ff=32, n_encoder=2, n_decoder=2,
-        dropout=0.0, max_length=12,
-    )  # fmt: skip
-    return Transformer(config).eval()
+    return transformer("post")
 
 
 def test_record_attention_returns_the_weights_of_every_attention(model: Transformer) -> None:
@@ -183,3 +194,142 @@ def test_nested_recording_restores_the_outer_one(model: Transformer) -> None:
     assert len(outer["decoder.blocks.0.self_attention"]) == 2
     model(SOURCE, TARGET)
     assert len(outer["encoder.blocks.0.attention"]) == 1
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_lens_at_the_last_block_shows_the_logits(norm: Norm) -> None:
+    model = transformer(norm)
+    logits = model(SOURCE, TARGET)
+    lens = logit_lens(model, SOURCE, TARGET)
+    assert lens.shape == (3, *logits.shape)
+    assert_close(lens[-1], logits.detach())
+    assert not lens.requires_grad
+    assert not torch.allclose(lens[1], lens[2])
+
+
+def test_the_lens_at_depth_0_depends_on_the_input_token_and_its_position_only() -> None:
+    model = transformer("pre")
+    embedded = model._embed(model.target_embedding, TARGET, "target")
+    assert_close(logit_lens(model, SOURCE, TARGET)[0], model.scores(model.decoder.norm(embedded)))
+    assert_close(logit_lens(model, SOURCE, TARGET)[0], logit_lens(model, OTHER_SOURCE, TARGET)[0])
+
+
+def test_the_lens_between_the_blocks_is_a_shorter_model() -> None:
+    model = transformer("pre")
+    lens = logit_lens(model, SOURCE, TARGET)
+    model.decoder.blocks = model.decoder.blocks[:1]
+    assert_close(lens[1], model(SOURCE, TARGET).detach())
+
+
+def test_record_residual_stream_stops_after_an_error(model: Transformer) -> None:
+    with pytest.raises(KeyError), record_residual_stream(model.encoder) as stream:
+        raise KeyError
+    model(SOURCE, TARGET)
+    assert stream == []
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_patching_the_whole_stream_gives_the_other_output(side: str, depth: int) -> None:
+    model = transformer("pre")
+    stack = getattr(model, side)
+    with record_residual_stream(stack) as stream:
+        other = model(OTHER_SOURCE, TARGET)
+    before = model(SOURCE, TARGET)
+    with patch_residual_stream(stack, depth, stream[depth]):
+        patched = model(SOURCE, TARGET)
+    if side == "encoder" or depth == 2:  # below, cross-attention still sees the first source
+        assert_close(patched, other)
+    assert not torch.allclose(other, before)
+    assert torch.equal(model(SOURCE, TARGET), before)
+
+
+def test_the_stream_is_patched_at_the_given_positions_only() -> None:
+    model = transformer("pre")
+    with record_residual_stream(model.encoder) as stream:
+        other = model(OTHER_SOURCE, TARGET)
+    before = model(SOURCE, TARGET)
+    with patch_residual_stream(model.encoder, 0, stream[0], [1]):  # the only differing position
+        assert_close(model(SOURCE, TARGET), other)
+    with patch_residual_stream(model.encoder, 0, stream[0], [0, 2, 3]):
+        assert torch.equal(model(SOURCE, TARGET), before)
+    with record_residual_stream(model.encoder) as unpatched:
+        model(SOURCE, TARGET)
+    with (
+        patch_residual_stream(model.encoder, 1, stream[1], [2]),
+        record_residual_stream(model.encoder) as patched,
+    ):
+        model(SOURCE, TARGET)
+    changed = (patched[1] != unpatched[1]).any(dim=-1)  # (batch, source)
+    assert changed.any(dim=0).tolist() == [False, False, True, False]
+    with patch_residual_stream(model.encoder, 2, stream[2], []):
+        assert torch.equal(model(SOURCE, TARGET), before)
+
+
+@pytest.mark.parametrize("depth", [-1, 3])
+def test_an_invalid_depth_raises_tfmr_error(model: Transformer, depth: int) -> None:
+    with (
+        pytest.raises(TfmrError, match=rf"from 0 \(embeddings\) to 2 \(last block\): got {depth}"),
+        patch_residual_stream(model.encoder, depth, torch.zeros(2, 4, 16)),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("length", "positions", "message"),
+    [
+        (3, None, r"got \(2, 4, 16\) and \(2, 3, 16\); use sentences with equally many tokens"),
+        (4, [0, 4], r"positions must be from 0 to 3: got \[4\]"),
+        (4, [-1], r"positions must be from 0 to 3: got \[-1\]"),
+    ],
+)
+def test_a_patch_that_does_not_fit_raises_tfmr_error(
+    model: Transformer, length: int, positions: list[int] | None, message: str
+) -> None:
+    values = torch.zeros(2, length, 16)
+    with (
+        pytest.raises(TfmrError, match=message),
+        patch_residual_stream(model.encoder, 1, values, positions),
+    ):
+        model(SOURCE, TARGET)
+    model(SOURCE, TARGET)  # the patch is undone
+
+
+def test_record_heads_returns_what_the_projection_receives(attention: MultiHeadAttention) -> None:
+    x = torch.randn(2, 5, 12)
+    with record_heads(attention) as outputs:
+        out = attention(x)
+    attention(x)
+    (heads,) = outputs
+    assert heads.shape == (2, 3, 5, 4)
+    assert_close(attention.w_o(heads.transpose(1, 2).flatten(2)), out)
+
+
+def test_patching_all_heads_gives_the_other_output(attention: MultiHeadAttention) -> None:
+    x, other = torch.randn(2, 5, 12), torch.randn(2, 5, 12)
+    before = attention(x)
+    with record_heads(attention) as outputs:
+        expected = attention(other)
+    (heads,) = outputs
+    with ExitStack() as stack:
+        for head in range(3):
+            stack.enter_context(patch_head(attention, head, heads[:, head]))
+        assert_close(attention(x), expected)
+    with patch_head(attention, 1, heads[:, 1], [0, 3]), record_heads(attention) as patched:
+        attention(x)
+    with patch_head(attention, 0, heads[:, 0], []):
+        assert torch.equal(attention(x), before)
+    assert torch.equal(attention(x), before)
+    changed = (patched[0] == heads).all(dim=-1)  # (batch, heads, query)
+    assert changed.nonzero()[:, 1:].unique(dim=0).tolist() == [[1, 0], [1, 3]]
+
+
+@pytest.mark.parametrize("head", [3, -1])
+def test_patching_an_invalid_head_raises_tfmr_error(
+    attention: MultiHeadAttention, head: int
+) -> None:
+    with (
+        pytest.raises(TfmrError, match=f"from 0 to 2: got {head}"),
+        patch_head(attention, head, torch.zeros(2, 5, 4)),
+    ):
+        pass

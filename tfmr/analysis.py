@@ -1,15 +1,19 @@
-"""Analysis of models: attention weights, vector norms, and ablation of heads and sublayers."""
+"""Analysis of models: attention weights, norms, ablation, logit lens, activation patching."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
-from jaxtyping import Float
+from einops import rearrange
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from tfmr.attention import MultiHeadAttention
+from tfmr.decoder import Decoder
+from tfmr.encoder import Encoder
 from tfmr.errors import require
 from tfmr.layers import FeedForward
+from tfmr.model import Transformer
 
 
 @contextmanager
@@ -117,6 +121,163 @@ def ablate_sublayer(sublayer: MultiHeadAttention | FeedForward) -> Iterator[None
     last = sublayer.contract if isinstance(sublayer, FeedForward) else sublayer.w_o
     with _zeroed(last.weight, last.bias):
         yield
+
+
+@contextmanager
+def record_residual_stream(stack: Encoder | Decoder) -> Iterator[list[Tensor]]:
+    """Record the residual stream of one forward pass within the ``with`` statement.
+
+    Yields:
+        The input of the first block, then the output of each block: ``n_layers + 1`` tensors
+        ``(batch, length, d_model)``. In a pre-norm stack they are not normalised.
+    """
+    stream: list[Tensor] = []
+
+    def record_input(_: nn.Module, args: tuple[Tensor, ...]) -> None:
+        stream.append(args[0].detach())
+
+    def record_output(_: nn.Module, __: object, output: Tensor) -> None:
+        stream.append(output.detach())
+
+    handles = [stack.blocks[0].register_forward_pre_hook(record_input)]
+    handles += [block.register_forward_hook(record_output) for block in stack.blocks]
+    try:
+        yield stream
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@torch.no_grad()
+def logit_lens(
+    model: Transformer,
+    source: Int[Tensor, "batch source"],
+    target: Int[Tensor, "batch target"],
+) -> Float[Tensor, "depth batch target vocab"]:
+    """The logits that the decoder would predict if it ended after each of its blocks.
+
+    The final layer norm and the output projection are applied to the residual stream: at depth 0 to
+    the embeddings with positions, at depth ``n`` to the output of block ``n``. The logits at the
+    largest depth are those of the model. nostalgebraist (2020).
+
+    Raises:
+        TfmrError: as :meth:`tfmr.model.Transformer.hidden`.
+    """
+    with record_residual_stream(model.decoder) as stream:
+        model.hidden(source, target)
+    return model.scores(model.decoder.norm(torch.stack(stream)))
+
+
+@contextmanager
+def patch_residual_stream(
+    stack: Encoder | Decoder,
+    depth: int,
+    values: Float[Tensor, "batch length d_model"],
+    positions: Sequence[int] | None = None,
+) -> Iterator[None]:
+    """Replace the residual stream at some positions within the ``with`` statement.
+
+    This is activation patching (Vig et al., 2020; Meng et al., 2022, section 2.1): a model that
+    processes one sentence receives a part of its internal state for another sentence.
+
+    Args:
+        stack: the encoder or the decoder.
+        depth: 0 for the input of the first block, ``n`` for the output of block ``n``.
+        values: the stream of another forward pass at this depth, of the same shape, for example
+            from :func:`record_residual_stream`.
+        positions: the positions to replace in every sentence, from 0; ``None`` for all.
+
+    Raises:
+        TfmrError: if there is no such depth, or, in the forward pass, if the shapes differ or a
+            position is outside the sentence.
+    """
+    n_layers = len(stack.blocks)
+    require(
+        0 <= depth <= n_layers,
+        f"depth must be from 0 (embeddings) to {n_layers} (last block): got {depth}",
+    )
+
+    def patch_input(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return _replaced(args[0], values, positions), *args[1:]
+
+    def patch_output(_: nn.Module, __: object, output: Tensor) -> Tensor:
+        return _replaced(output, values, positions)
+
+    if depth == 0:
+        handle = stack.blocks[0].register_forward_pre_hook(patch_input)
+    else:
+        handle = stack.blocks[depth - 1].register_forward_hook(patch_output)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def record_heads(attention: MultiHeadAttention) -> Iterator[list[Tensor]]:
+    """Record the outputs of the heads before :math:`W^O`.
+
+    Yields:
+        One tensor ``(batch, heads, query, d_k)`` for each call within the ``with`` statement.
+    """
+    outputs: list[Tensor] = []
+
+    def record(_: nn.Module, args: tuple[Tensor, ...]) -> None:
+        split = "batch query (heads d_k) -> batch heads query d_k"
+        outputs.append(rearrange(args[0].detach(), split, heads=attention.n_heads))
+
+    handle = attention.w_o.register_forward_pre_hook(record)
+    try:
+        yield outputs
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def patch_head(
+    attention: MultiHeadAttention,
+    head: int,
+    values: Float[Tensor, "batch query d_k"],
+    positions: Sequence[int] | None = None,
+) -> Iterator[None]:
+    """Replace the output of one head at some query positions within the ``with`` statement.
+
+    As :func:`patch_residual_stream`, for a single head: ``values`` is its output in another forward
+    pass, from :func:`record_heads`.
+
+    Raises:
+        TfmrError: if there is no such head, or, in the forward pass, if the shapes differ or a
+            position is outside the sentence.
+    """
+    columns = _head_slice(attention, head)
+
+    def patch(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor]:
+        joined = args[0].clone()
+        joined[..., columns] = _replaced(joined[..., columns], values, positions)
+        return (joined,)
+
+    handle = attention.w_o.register_forward_pre_hook(patch)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _replaced(x: Tensor, values: Tensor, positions: Sequence[int] | None) -> Tensor:
+    """``x`` with ``values`` at some positions of its second axis."""
+    require(
+        x.shape == values.shape,
+        "the patched pass and the recorded one must have the same shape (batch, length, size): got "
+        f"{tuple(x.shape)} and {tuple(values.shape)}; use sentences with equally many tokens",
+    )
+    if positions is None:
+        return values
+    length = x.shape[1]
+    outside = [position for position in positions if not 0 <= position < length]
+    require(not outside, f"positions must be from 0 to {length - 1}: got {outside}")
+    patched = x.clone()
+    patched[:, list(positions)] = values[:, list(positions)]
+    return patched
 
 
 def _head_slice(attention: MultiHeadAttention, head: int) -> slice:

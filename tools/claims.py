@@ -54,6 +54,11 @@ def readme() -> Claims:
         f"English to German reached {score('multi30k', 'en-de', last)} after {last:g} minutes",
         f"English to French {score('multi30k', 'en-fr', last)}, with one seed each",
         f"{score('multi30k-patient', 'de-en')} for German to English after {step:,} steps",
+        *(
+            f"{row['test_bleu_beam4']:.1f} ({row['step']:,} steps)"
+            for row in rows
+            if (row["recipe"], row["direction"]) == ("multi30k", "de-en")
+        ),
         f"--direction de-en --minutes {' '.join(f'{after:g}' for after in minutes)}",
     ]
     for quote in quotes:

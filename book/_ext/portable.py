@@ -1,11 +1,14 @@
 """What portable notebooks write as plain Markdown, in the form of the site.
 
-A link to a paper leads to the bibliography, a solution is folded, and exercises have a frame.
+A link to a paper leads to the bibliography, a solution is folded, exercises have a frame, and the
+links in a drawing work.
 """
 
 import re
+from pathlib import Path
 from typing import Any
 
+from chapters import is_mime_bundle
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -41,6 +44,23 @@ class LinkCitations(SphinxTransform):
                 )
                 reference += nodes.inline("", "", *link.children, classes=["citation"])
                 link.replace_self(reference)
+
+
+class InlineDrawings(SphinxTransform):
+    """Put SVG outputs into the page, where their links work, instead of showing them as images."""
+
+    default_priority = 854
+
+    def apply(self, **kwargs: Any) -> None:
+        """Replace every SVG output; its links to notebooks become links to pages."""
+        for bundle in list(self.document.findall(is_mime_bundle)):
+            for part in bundle:
+                if part.get("mime_type") == "image/svg+xml":
+                    image = next(part.findall(nodes.image))
+                    file = Path(self.env.srcdir, image["uri"].lstrip("/"))
+                    svg = file.read_text("utf-8")
+                    svg = re.sub(r'href="([\w-]+)\.ipynb', r'href="\1.html', svg)
+                    part.children = [nodes.raw("", svg, format="html")]
 
 
 class FrameExercises(SphinxPostTransform):
@@ -79,6 +99,7 @@ def add_anchors(app: Sphinx, env: BuildEnvironment) -> list[str]:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect this extension to Sphinx."""
     app.add_transform(LinkCitations)
+    app.add_transform(InlineDrawings)
     app.add_post_transform(FrameExercises)
     app.connect("env-updated", add_anchors)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

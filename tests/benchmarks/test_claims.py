@@ -42,6 +42,8 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
         ("recall", "accuracy", 0.5, "recall: GRU, update bias 5 at distance 60"),
         ("cost/training", "valid_loss", 9.0, "cost/training"),
         ("cost/attention", "seconds", 9.0, "cost/attention: the fit"),
+        ("inside", "difference_interval", [-1, 1], "inside: beam search is ahead of greedy"),
+        ("inside", "bleu", 12.0, "inside: repetition is more than two thirds of the BLEU lost"),
     ],
 )
 def test_a_changed_value_is_reported(

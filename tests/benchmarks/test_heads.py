@@ -9,12 +9,14 @@ from benchmarks.heads import Heads, ablations, measure, weights_fingerprint
 from benchmarks.record import read
 from tfmr.config import TransformerConfig
 from tfmr.data import corpora
+from tfmr.data.batches import Batches
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer
 from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
 from tfmr.train import checkpoint
 from tfmr.train.checkpoint import Checkpoint, named_weights
+from tfmr.train.evaluation import mean_loss
 
 CORPUS = corpora.load("pocket", "en-fr")
 WORDS = Tokenizer.words(text for pair in CORPUS.train for text in pair)
@@ -69,6 +71,20 @@ def test_the_record_starts_with_the_whole_model(tmp_path: Path, model: Transform
     assert record["rows"] == list(measure(model, WORDS, CORPUS.valid[:3]))
     losses = {row["valid_loss"] for row in record["rows"]}
     assert len(losses) > len(record["rows"]) / 2
+
+
+def test_the_intervals_contain_the_costs(model: Transformer) -> None:
+    intact, *ablated = measure(model, WORDS, CORPUS.valid[:8])
+    encoded = [(WORDS.encode(a), WORDS.encode(b)) for a, b in CORPUS.valid[:8]]
+    loss = mean_loss(model, Batches(encoded, 4096, seed=0, max_length=32))
+    assert intact["valid_loss"] == pytest.approx(loss, abs=1e-4)
+    assert not any("interval" in name for name in intact)
+    for row in ablated:
+        low, high = row["valid_loss_increase_interval"]
+        assert low - 1e-4 <= row["valid_loss"] - intact["valid_loss"] <= high + 1e-4
+        assert low < high
+        low, high = row["valid_bleu_decrease_interval"]
+        assert low - 0.01 <= intact["valid_bleu"] - row["valid_bleu"] <= high + 0.01
 
 
 def test_a_model_without_heads_raises(tmp_path: Path) -> None:

@@ -167,6 +167,25 @@ def test_recall_shows_median_and_range_of_the_seeds() -> None:
     assert "| LSTM | 1,234 | 1.00 (1.00–1.00) | 0.50 (0.25–1.00) |" in text
 
 
+def test_each_analysis_has_a_table_with_intervals() -> None:
+    patch = {"analysis": "patching", "pairs": 3, "effect_interval": [0.25, 0.75]}
+    rows = [
+        {**patch, "part": "encoder stream", "depth": 1, "positions": "noun", "effect": 0.5},
+        {**patch, "part": "head", "layer": 2, "head": 3, "effect": 0.6},
+        {"analysis": "minimal pair", "source": "Ein Hund."},
+        {"analysis": "decoding", "split": "test", "greedy": 39.27, "beam4": 40.03}
+        | {"difference": 0.76, "greedy_interval": [38.0, 41.0], "beam4_interval": [39.0, 42.0]}
+        | {"difference_interval": [-0.1, 1.5]},
+    ]
+    settings = {"corpus": "c", "direction": "de-en"}
+    text = section("inside", {**SPEED, "kind": "inside", "rows": rows, "settings": settings})
+    assert "| encoder stream, depth 1, noun | 0.500 (0.250 to 0.750) |" in text
+    assert "| head, layer 2, head 3 | 0.600 (0.250 to 0.750) |" in text
+    assert "| test | 39.3 (38.0 to 41.0) | 40.0 (39.0 to 42.0) | 0.8 (-0.1 to 1.5) |" in text
+    assert "Logit lens" not in text
+    assert "Ein Hund" not in text
+
+
 def test_an_unknown_kind_raises() -> None:
     with pytest.raises(TfmrError, match="has the kind 'weather': expected one of speed"):
         section("x", {**SPEED, "kind": "weather"})

@@ -181,7 +181,7 @@ def test_code_can_be_copied(visit: Visit) -> None:
     page = visit.open("index.html")
     page.locator("button.copybtn").first.click(force=True)
     page.wait_for_timeout(100)
-    assert page.evaluate("navigator.clipboard.readText()").startswith("make book")
+    assert page.evaluate("navigator.clipboard.readText()").startswith("make lab")
 
 
 @pytest.mark.parametrize(

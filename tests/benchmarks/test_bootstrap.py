@@ -1,0 +1,81 @@
+"""Resampling, and BLEU from the statistics of single sentences."""
+
+import numpy as np
+import pytest
+import sacrebleu
+from sacrebleu.significance import PairedTest
+
+from benchmarks.bootstrap import (
+    RESAMPLES,
+    bleu_statistics,
+    corpus_bleu,
+    interval,
+    ratio_of_sums,
+    resample,
+)
+from tfmr.data import corpora
+from tfmr.errors import TfmrError
+from tfmr.train.evaluation import bleu
+
+REFERENCES = [target for _, target in corpora.load("pocket", "en-fr").train[:60]]
+SHUFFLED = REFERENCES[1:] + REFERENCES[:1]
+HALF = [a if i % 2 else b for i, (a, b) in enumerate(zip(REFERENCES, SHUFFLED, strict=True))]
+SHORT = [" ".join(text.split()[:-1]) for text in REFERENCES]
+
+
+def test_a_resample_draws_as_many_sentences_as_there_are() -> None:
+    counts = resample(7)
+    assert counts.shape == (RESAMPLES, 7)
+    assert (counts.sum(axis=1) == 7).all()
+    assert counts.mean() == 1
+    assert abs(counts.var() - 6 / 7) < 0.05  # the variance of a binomial (7, 1/7)
+    assert np.array_equal(counts, resample(7))
+    assert not np.array_equal(counts, resample(7, seed=1))
+
+
+def test_no_sentences_raise() -> None:
+    with pytest.raises(TfmrError, match="at least one sentence to resample, got 0"):
+        resample(0)
+
+
+def test_the_interval_of_a_mean_has_the_width_of_the_normal_approximation() -> None:
+    values = np.random.default_rng(0).normal(size=400)
+    low, high = interval(ratio_of_sums(values, np.ones(400), resample(400)))
+    error = values.std() / 20
+    assert low == pytest.approx(values.mean() - 1.96 * error, abs=0.25 * error)
+    assert high == pytest.approx(values.mean() + 1.96 * error, abs=0.25 * error)
+
+
+def test_a_mean_per_token_weights_long_sentences_more() -> None:
+    means = ratio_of_sums(np.array([2.0, 30.0]), np.array([2.0, 10.0]), np.array([[1, 1], [2, 0]]))
+    assert means.tolist() == [32 / 12, 1.0]
+
+
+@pytest.mark.parametrize("hypotheses", [REFERENCES, SHUFFLED, HALF, SHORT])
+def test_the_statistics_determine_the_bleu_of_the_corpus(hypotheses: list[str]) -> None:
+    statistics = bleu_statistics(hypotheses, REFERENCES)
+    once = np.ones((1, len(REFERENCES)), dtype=int)
+    assert corpus_bleu(statistics, once)[0] == pytest.approx(
+        bleu(hypotheses, REFERENCES).score, abs=0.005
+    )
+    twice = np.array([[2, 1, 0] + [0] * 57])
+    repeated = [hypotheses[i] for i in (0, 0, 1)], [REFERENCES[i] for i in (0, 0, 1)]
+    assert corpus_bleu(statistics, twice)[0] == pytest.approx(bleu(*repeated).score, abs=0.005)
+
+
+def test_the_interval_is_that_of_sacrebleu() -> None:
+    metric = sacrebleu.BLEU(force=True)
+    systems = [("half", HALF), ("short", SHORT)]
+    _, scores = PairedTest(systems, {"BLEU": metric}, [REFERENCES], test_type="bs")()
+    for (_, hypotheses), theirs in zip(systems, scores["BLEU"], strict=True):
+        ours = corpus_bleu(bleu_statistics(hypotheses, REFERENCES), resample(60))
+        low, high = interval(ours)
+        assert ours.mean() == pytest.approx(theirs.mean, abs=0.15 * theirs.ci)
+        assert (high - low) / 2 == pytest.approx(theirs.ci, rel=0.1)
+
+
+def test_equal_systems_have_no_difference_in_any_resample() -> None:
+    counts = resample(60)
+    first, second = (corpus_bleu(bleu_statistics(HALF, REFERENCES), counts) for _ in range(2))
+    assert interval(first - second) == [0, 0]
+    assert first.std() > 1
