@@ -19,6 +19,8 @@ The ``kind`` of a record selects how it is rendered:
     a row per reader and corpus, from :mod:`benchmarks.memory`.
 ``heads``
     a row for the whole model and one per ablated sublayer or head, from :mod:`benchmarks.heads`.
+``recall``
+    a row per network, distance and seed, from :mod:`benchmarks.recall`.
 ``inside``
     rows of several analyses of one model, from :mod:`benchmarks.inside`.
 ``depth``
@@ -384,6 +386,29 @@ def heads(record: Record) -> list[str]:
     ]
 
 
+def recall(record: Record) -> list[str]:
+    """Accuracy by network and distance: median and range over the seeds."""
+    rows, settings = record["rows"], record["settings"]
+    distances = list(dict.fromkeys(row["distance"] for row in rows))
+    found: dict[tuple[str, int], list[float]] = {}
+    for row in rows:
+        found.setdefault((row["network"], row["distance"]), []).append(row["accuracy"])
+    parameters = {row["network"]: row["parameters"] for row in rows}
+    lines = []
+    for network, count in parameters.items():
+        cells = [
+            f"{median(seeds):.2f} ({min(seeds):.2f}–{max(seeds):.2f})"
+            for seeds in (found[network, distance] for distance in distances)
+        ]
+        lines.append([network, f"{count:,}", *cells])
+    return [
+        "Accuracy of recalling the first symbol by distance in steps, after "
+        f"{settings['steps']} training steps, {len(settings['seeds'])} seeds: the median, with the "
+        f"lowest and the highest in parentheses. Chance level is {settings['chance']:.2f}.",
+        markdown(["", "parameters", *(str(distance) for distance in distances)], lines),
+    ]
+
+
 INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
     "logit lens": (
         "Logit lens: what the decoder predicts after each block (0: the embeddings). Agreement is "
@@ -587,6 +612,7 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "profile": profile,
     "memory": memory,
     "heads": heads,
+    "recall": recall,
     "inside": inside,
     "depth": depth,
     "ablations": ablations,
