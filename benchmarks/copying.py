@@ -25,7 +25,7 @@ from tfmr.special_tokens import BOS, EOS, SPECIAL
 
 VARIANTS = {
     "one vector": (False, 1),
-    "one vector, four times the steps": (False, 4),
+    "one vector, twice the steps": (False, 2),
     "attention": (True, 1),
 }
 """Whether the model has attention, and the factor of its number of training steps."""
@@ -58,6 +58,7 @@ class Copying:
             f"expected --steps and --count of 1 or more, got {self.steps} and {self.count}",
         )
         torch.set_num_threads(self.threads)
+        metadata = record.collect_metadata()
         settings = {
             "seeds": list(self.seeds),
             "lengths": list(LENGTHS),
@@ -66,7 +67,7 @@ class Copying:
             "batch": BATCH,
             "peak_lr": PEAK_LR,
         }
-        record.write(self.out, "copying", measure(self), settings=settings)
+        record.write(self.out, "copying", measure(self), settings=settings, metadata=metadata)
         print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
 
