@@ -7,6 +7,7 @@ a sentence, or a model, no longer matches it; it is not an error in the code.
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.copying import VARIANTS
 from benchmarks.heads import MODEL, ablations, weights_fingerprint
 from benchmarks.record import Record, read_all
 from benchmarks.scaling import Row, fitted, points
@@ -31,6 +32,7 @@ def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
         *quality(records["quality"]),
         *steps(records),
         *heads(records["heads"]),
+        *copying(records["copying"]),
         *fits(records),
         *attention(records["cost/attention"]["rows"]),
         *decoding(records["cost/decoding"]["rows"]),
@@ -53,7 +55,7 @@ def provenance(records: dict[str, Record]) -> Claims:
         yield f"{name}: the metadata name the command", command
         complete = metadata["commit"] and metadata["hardware"]["processor"]
         yield f"{name}: the metadata name commit and processor", bool(complete)
-        if record["kind"] in ("speed", "versus", "scores", "line", "multi30k"):
+        if record["kind"] in ("speed", "versus", "scores", "line", "multi30k", "copying"):
             names = {*record["settings"], *(key for row in record["rows"] for key in row)}
             yield f"{name}: the record has its seeds", bool(names & {"seed", "seeds"})
 
@@ -144,6 +146,22 @@ def heads(record: Record) -> Claims:
         for kind in ("head", "sublayer")
     }
     yield "heads: no head costs as much as the worst sublayer", worst["head"] > worst["sublayer"]
+
+
+def copying(record: Record) -> Claims:
+    """With every seed, attention repeats more of the long sequences than one vector."""
+    lengths = record["settings"]["lengths"]
+    scores: dict[str, list[list[float]]] = {variant: [] for variant in VARIANTS}
+    for row in record["rows"]:
+        scores[row["variant"]].append(row["accuracy"])
+    counts = {len(rows) for rows in scores.values()}
+    yield "copying: every variant has every seed", counts == {len(record["settings"]["seeds"])}
+    attention = scores.pop("attention")
+    for variant, rows in scores.items():
+        for k, length in enumerate(lengths):
+            if length >= 8:
+                claim = f"copying: attention repeats more of {length} digits than {variant}"
+                yield claim, min(row[k] for row in attention) > max(row[k] for row in rows)
 
 
 def fits(records: dict[str, Record]) -> Claims:

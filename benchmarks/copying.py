@@ -91,8 +91,15 @@ def measure(copying: Copying) -> Iterator[dict[str, Any]]:
 def build(attention: bool) -> Seq2Seq:
     """An untrained model of the digits."""
     vocab = len(SPECIAL) + 10
-    sizes = {"source_vocab": vocab, "target_vocab": vocab, "d_model": D_MODEL}
-    return Seq2Seq(Seq2SeqConfig(**sizes, cell="gru", attention=attention, dropout=0.0))
+    config = Seq2SeqConfig(
+        source_vocab=vocab,
+        target_vocab=vocab,
+        cell="gru",
+        attention=attention,
+        d_model=D_MODEL,
+        dropout=0.0,
+    )
+    return Seq2Seq(config)
 
 
 def copy_task(
@@ -128,7 +135,8 @@ def accuracy(model: Seq2Seq, length: int, count: int) -> float:
     """The fraction of random sequences that greedy decoding repeats without an error."""
     digits, _, _ = copy_task(length, count)
     outputs = greedy_search(model, digits)
-    return sum(a == b for a, b in zip(outputs, digits.tolist(), strict=True)) / count
+    correct: int = sum(a == b for a, b in zip(outputs, digits.tolist(), strict=True))
+    return correct / count
 
 
 if __name__ == "__main__":

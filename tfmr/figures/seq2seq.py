@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from statistics import mean
+from statistics import fmean
 
 from matplotlib.axes import Axes
 
@@ -148,7 +148,7 @@ def _ranges(
         systems.items(), cycle(CYCLE), cycle("os^Dv*P"), strict=False
     ):
         by_class = list(zip(*seeds, strict=True))
-        means[name] = [mean(scores) for scores in by_class]
+        means[name] = [fmean(scores) for scores in by_class]
         lowest, highest = [min(scores) for scores in by_class], [max(s) for s in by_class]
         axes.plot(
             positions, means[name], marker=marker, markersize=5, color=colour, label=name,
