@@ -159,7 +159,7 @@ def copying(record: Record) -> Claims:
     attention = scores.pop("attention")
     for variant, rows in scores.items():
         for k, length in enumerate(lengths):
-            if length >= 8:
+            if length >= 6:
                 claim = f"copying: attention repeats more of {length} digits than {variant}"
                 yield claim, min(row[k] for row in attention) > max(row[k] for row in rows)
 

@@ -385,7 +385,7 @@ def copying(record: Record) -> list[str]:
     for variant in dict.fromkeys(row["variant"] for row in rows):
         own = [row for row in rows if row["variant"] == variant]
         by_length = zip(*(row["accuracy"] for row in own), strict=True)
-        spreads = (_spread(numbers, digits=2) for numbers in by_length)
+        spreads = (_spread(numbers, digits=3) for numbers in by_length)
         lines.append([variant, f"{own[0]['parameters']:,}", f"{own[0]['steps']:,}", *spreads])
     seeds = len(settings["seeds"])
     header = ["", "parameters", "steps", *(f"{n} digits" for n in settings["lengths"])]

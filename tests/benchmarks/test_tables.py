@@ -157,7 +157,7 @@ def test_copying_shows_mean_and_range_by_length() -> None:
     assert "of 1,000 random sequences" in text
     assert "2 seeds" in text
     assert "|  | parameters | steps | 2 digits | 9 digits |" in text
-    assert "| one | 1,234 | 1,200 | 1.00 (1.00–1.00) | 0.38 (0.25–0.50) |" in text
+    assert "| one | 1,234 | 1,200 | 1.000 (1.000–1.000) | 0.375 (0.250–0.500) |" in text
 
 
 def test_an_unknown_kind_raises() -> None:

@@ -88,7 +88,7 @@ def accuracy_by_length(
     axes.set(xlabel=xlabel, ylabel="accuracy", ylim=(0, 1.02))
     axes.set_xticks(lengths)
     axes.grid(axis="y")
-    fig.legend(loc="outside lower center", ncols=3)
+    fig.legend(loc="outside lower center", ncols=4)
     listed = _listed(means, digits=2)
     fig.alt = (
         f"Accuracy against the {xlabel}, mean over the seeds, for "
@@ -120,7 +120,7 @@ def score_by_length(
     axes.set_ylim(bottom=0)
     axes.set_xticks(positions, list(lengths))
     axes.grid(axis="y")
-    fig.legend(loc="outside lower center", ncols=3)
+    fig.legend(loc="outside lower center", ncols=4)
     fig.alt = (
         f"{unit} against the length of the source sentence, mean over the seeds, for the classes "
         f"{', '.join(lengths)}: {_listed(means, digits=1)}."
