@@ -7,6 +7,7 @@ a sentence, or a model, no longer matches it; it is not an error in the code.
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.copying import VARIANTS
 from benchmarks.heads import MODEL, ablations, weights_fingerprint
 from benchmarks.record import Record, read_all
 from benchmarks.scaling import Row, fitted, points
@@ -20,7 +21,17 @@ from tfmr.train import checkpoint
 Claims = Iterator[tuple[str, bool]]
 """Statements, and whether they hold."""
 
-SEEDED = ("speed", "versus", "scores", "line", "multi30k", "depth", "ablations", "recall")
+SEEDED = (
+    "speed",
+    "versus",
+    "scores",
+    "line",
+    "multi30k",
+    "depth",
+    "ablations",
+    "recall",
+    "copying",
+)
 """The kinds of records whose results depend on a seed."""
 
 
@@ -36,6 +47,7 @@ def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
         *heads(records["heads"]),
         *recall(records["recall"]),
         *inside(records["inside"], records["heads"]),
+        *copying(records["copying"]),
         *fits(records),
         *attention(records["cost/attention"]["rows"]),
         *decoding(records["cost/decoding"]["rows"]),
@@ -220,6 +232,22 @@ def inside(record: Record, heads: Record) -> Claims:
         f"inside: repetition is more than two thirds of the BLEU lost without it: {regained:.2f}"
     )
     yield claim, regained > 2 / 3
+
+
+def copying(record: Record) -> Claims:
+    """With every seed, attention repeats more of the long sequences than one vector."""
+    lengths = record["settings"]["lengths"]
+    scores: dict[str, list[list[float]]] = {variant: [] for variant in VARIANTS}
+    for row in record["rows"]:
+        scores[row["variant"]].append(row["accuracy"])
+    counts = {len(rows) for rows in scores.values()}
+    yield "copying: every variant has every seed", counts == {len(record["settings"]["seeds"])}
+    attention = scores.pop("attention")
+    for variant, rows in scores.items():
+        for k, length in enumerate(lengths):
+            if length >= 6:
+                claim = f"copying: attention repeats more of {length} digits than {variant}"
+                yield claim, min(row[k] for row in attention) > max(row[k] for row in rows)
 
 
 def fits(records: dict[str, Record]) -> Claims:

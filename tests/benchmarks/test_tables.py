@@ -227,6 +227,19 @@ def test_ablations_show_paired_differences() -> None:
     assert "| post-norm, 0.003 | 2.000 | 1 diverged | – | 0.500 | 1 diverged | – |" in text
 
 
+def test_copying_shows_mean_and_range_by_length() -> None:
+    rows = [
+        {"variant": "one", "seed": seed, "steps": 1200, "parameters": 1234, "accuracy": accuracy}
+        for seed, accuracy in enumerate([[1.0, 0.25], [1.0, 0.5]])
+    ]
+    settings = {"seeds": [0, 1], "lengths": [2, 9], "sequences": 1000}
+    text = section("copying", {**SPEED, "kind": "copying", "rows": rows, "settings": settings})
+    assert "of 1,000 random sequences" in text
+    assert "2 seeds" in text
+    assert "|  | parameters | steps | 2 digits | 9 digits |" in text
+    assert "| one | 1,234 | 1,200 | 1.000 (1.000–1.000) | 0.375 (0.250–0.500) |" in text
+
+
 def test_an_unknown_kind_raises() -> None:
     with pytest.raises(TfmrError, match="has the kind 'weather': expected one of speed"):
         section("x", {**SPEED, "kind": "weather"})
