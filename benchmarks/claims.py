@@ -20,6 +20,9 @@ from tfmr.train import checkpoint
 Claims = Iterator[tuple[str, bool]]
 """Statements, and whether they hold."""
 
+SEEDED = ("speed", "versus", "scores", "line", "multi30k", "depth", "ablations", "recall")
+"""The kinds of records whose results depend on a seed."""
+
 
 def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
     """The claims that do not hold; empty if all do."""
@@ -31,6 +34,7 @@ def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
         *quality(records["quality"]),
         *steps(records),
         *heads(records["heads"]),
+        *recall(records["recall"]),
         *inside(records["inside"], records["heads"]),
         *fits(records),
         *attention(records["cost/attention"]["rows"]),
@@ -54,7 +58,7 @@ def provenance(records: dict[str, Record]) -> Claims:
         yield f"{name}: the metadata name the command", command
         complete = metadata["commit"] and metadata["hardware"]["processor"]
         yield f"{name}: the metadata name commit and processor", bool(complete)
-        if record["kind"] in ("speed", "versus", "scores", "line", "multi30k"):
+        if record["kind"] in SEEDED:
             names = {*record["settings"], *(key for row in record["rows"] for key in row)}
             yield f"{name}: the record has its seeds", bool(names & {"seed", "seeds"})
 
@@ -145,6 +149,28 @@ def heads(record: Record) -> Claims:
         for kind in ("head", "sublayer")
     }
     yield "heads: no head costs as much as the worst sublayer", worst["head"] > worst["sublayer"]
+
+
+def recall(record: Record) -> Claims:
+    """What chapters 1 and 2 state about all seeds, and what an RNN and a gate near 1 recall."""
+    rows = record["rows"]
+    settings = record["settings"]
+    found: dict[tuple[str, int], list[float]] = {}
+    for row in rows:
+        found.setdefault((row["network"], row["distance"]), []).append(row["accuracy"])
+    complete = all(len(seeds) == len(settings["seeds"]) == 5 for seeds in found.values())
+    yield "recall: five seeds of every network and distance", complete
+    for network, distance, low, high in (
+        ("RNN", 5, 0.99, 1.0),
+        ("RNN", 60, 0.0, 0.35),
+        ("LSTM, forget bias 1", 60, 0.0, 0.35),
+        ("LSTM, forget bias 5", 60, 0.95, 1.0),
+        ("GRU", 60, 0.0, 0.35),
+        ("GRU, update bias 5", 60, 0.95, 1.0),
+    ):
+        seeds = found[network, distance]
+        claim = f"recall: {network} at distance {distance} is in {low}..{high} for every seed"
+        yield f"{claim}: {seeds}", low <= min(seeds) and max(seeds) <= high
 
 
 def inside(record: Record, heads: Record) -> Claims:

@@ -19,10 +19,17 @@ The ``kind`` of a record selects how it is rendered:
     a row per reader and corpus, from :mod:`benchmarks.memory`.
 ``heads``
     a row for the whole model and one per ablated sublayer or head, from :mod:`benchmarks.heads`.
+``recall``
+    a row per network, distance and seed, from :mod:`benchmarks.recall`.
 ``inside``
     rows of several analyses of one model, from :mod:`benchmarks.inside`.
+``depth``
+    a table per experiment, a row per stack and depth, from :mod:`benchmarks.depth`.
+``ablations``
+    training with and without label smoothing and warm-up, from :mod:`benchmarks.ablations`.
 """
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -32,6 +39,7 @@ from typing import Any
 
 import tyro
 
+from benchmarks.paired import paired_difference
 from benchmarks.record import Record, read_all
 from benchmarks.speed import OWN, PEAK
 from benchmarks.timing import ratio
@@ -378,6 +386,29 @@ def heads(record: Record) -> list[str]:
     ]
 
 
+def recall(record: Record) -> list[str]:
+    """Accuracy by network and distance: median and range over the seeds."""
+    rows, settings = record["rows"], record["settings"]
+    distances = list(dict.fromkeys(row["distance"] for row in rows))
+    found: dict[tuple[str, int], list[float]] = {}
+    for row in rows:
+        found.setdefault((row["network"], row["distance"]), []).append(row["accuracy"])
+    parameters = {row["network"]: row["parameters"] for row in rows}
+    lines = []
+    for network, count in parameters.items():
+        cells = [
+            f"{median(seeds):.2f} ({min(seeds):.2f}–{max(seeds):.2f})"
+            for seeds in (found[network, distance] for distance in distances)
+        ]
+        lines.append([network, f"{count:,}", *cells])
+    return [
+        "Accuracy of recalling the first symbol by distance in steps, after "
+        f"{settings['steps']} training steps, {len(settings['seeds'])} seeds: the median, with the "
+        f"lowest and the highest in parentheses. Chance level is {settings['chance']:.2f}.",
+        markdown(["", "parameters", *(str(distance) for distance in distances)], lines),
+    ]
+
+
 INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
     "logit lens": (
         "Logit lens: what the decoder predicts after each block (0: the embeddings). Agreement is "
@@ -467,6 +498,110 @@ def _with_interval(row: Row, column: str, form: str) -> str:
     return f"{row[column]:{form}} ({low:{form}} to {high:{form}})"
 
 
+def depth(record: Record) -> list[str]:
+    """The losses of stacks, by depth, warm-up and learning rate."""
+    settings, rows = record["settings"], record["rows"]
+    rates = list(dict.fromkeys(row["peak_lr"] for row in rows))
+    groups: dict[tuple[str, int, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["stack"], row["blocks"], row["warmup"]), []).append(row)
+    lines = [
+        [
+            *(str(value) for value in group),
+            f"{median(row['stream'] for row in own):.2g}",
+            f"{median(row['cosine'] for row in own):.2f}",
+            f"{median(row['first_grad'] / row['last_grad'] for row in own):.2g}",
+            *(_losses(row["loss"] for row in own if row["peak_lr"] == rate) for rate in rates),
+        ]
+        for group, own in groups.items()
+    ]
+    return [
+        "Stacks that differ in what surrounds each sublayer. Stream, cosine and gradient are "
+        "measured before training: the root mean square of the last block's output, the mean "
+        "cosine between its vectors, and the gradient norm of the first block divided by that of "
+        f"the last block (medians of {len(settings['seeds'])} seeds). The other columns have, for "
+        f"each peak learning rate, the training loss after {settings['steps']} steps in nats: the "
+        "median, with the lowest and the highest of the seeds in parentheses. A uniform "
+        f"prediction has the loss {settings['uniform_loss']:.2f}.",
+        markdown(
+            ["", "blocks", "warm-up", "stream", "cosine", "gradient", *(f"{r:g}" for r in rates)],
+            lines,
+        ),
+    ]
+
+
+def _losses(losses: Iterable[float | None]) -> str:
+    """Median and range; a run that diverged has no loss and counts as infinite."""
+    numbers = [math.inf if loss is None else loss for loss in losses]
+    return f"{median(numbers):.3g} ({min(numbers):.3g}–{max(numbers):.3g})"
+
+
+def ablations(record: Record) -> list[str]:
+    """Results with and without label smoothing and warm-up, and their paired differences."""
+    settings, rows = record["settings"], record["rows"]
+    columns = {
+        "valid_loss": "cross-entropy",
+        "valid_exact": "exact matches",
+        "correct": "probability of the correct token",
+        "confidence": "confidence",
+        "accuracy": "accuracy",
+    }
+    smoothed, sharp = (
+        [row for row in rows if variant.items() <= row.items()]
+        for variant in (
+            {"norm": "pre", "peak_lr": settings["recipe_lr"], "warmup": True} | smoothing
+            for smoothing in ({"label_smoothing": 0.1}, {"label_smoothing": 0.0})
+        )
+    )
+    lines = [
+        [title, *(f"{mean(row[column] for row in own):.3f}" for column in columns)]
+        for title, own in (("with", smoothed), ("without", sharp))
+    ]
+    lines.append(["difference", *(_difference(smoothed, sharp, column) for column in columns)])
+    parts = [
+        f"A small model with the recipe {settings['recipe']} ({settings['direction']}), "
+        f"{settings['steps']} steps, "
+        f"evaluated on {settings['sentences']} sentences of the {settings['split']} set: means of "
+        f"{len(settings['seeds'])} seeds. Differences (with minus without) are paired by seed, "
+        "with the 95 % confidence interval of Student's t. The cross-entropy is without label "
+        "smoothing, in nats per token; confidence is the probability of the most probable token, "
+        "and accuracy how often this token is correct.",
+        "**Label smoothing**",
+        markdown(["", *columns.values()], lines),
+        f"**Warm-up** of {settings['train.warmup']} steps, with label smoothing.",
+    ]
+    lines = []
+    for norm in dict.fromkeys(row["norm"] for row in rows):
+        for rate in sorted({row["peak_lr"] for row in rows if row["norm"] == norm}):
+            variant = {"norm": norm, "peak_lr": rate, "label_smoothing": 0.1}
+            own = [row for row in rows if variant.items() <= row.items()]
+            warm, cold = ([r for r in own if r["warmup"] is with_] for with_ in (True, False))
+            cells = [f"{norm}-norm, {rate:g}"]
+            for column in ("valid_loss", "valid_exact"):
+                cells += [_mean(warm, column), _mean(cold, column), _difference(warm, cold, column)]
+            lines.append(cells)
+    header = [
+        f"{title}{name}"
+        for name in ("cross-entropy", "exact matches")
+        for title in ("with: ", "without: ", "difference: ")
+    ]
+    return [*parts, markdown(["norm, peak learning rate", *header], lines)]
+
+
+def _mean(rows: Sequence[Row], column: str) -> str:
+    """The mean of a column, or how many runs diverged."""
+    diverged = sum(row["diverged"] for row in rows)
+    return f"{diverged} diverged" if diverged else f"{mean(row[column] for row in rows):.3f}"
+
+
+def _difference(rows: Sequence[Row], baseline: Sequence[Row], column: str) -> str:
+    """The paired difference of a column, with its interval."""
+    if any(row["diverged"] for row in [*rows, *baseline]):
+        return NOTHING
+    found = paired_difference([r[column] for r in rows], [r[column] for r in baseline])
+    return f"{found.mean:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
+
+
 KINDS: dict[str, Callable[[Record], list[str]]] = {
     "speed": speed,
     "versus": versus,
@@ -477,7 +612,10 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "profile": profile,
     "memory": memory,
     "heads": heads,
+    "recall": recall,
     "inside": inside,
+    "depth": depth,
+    "ablations": ablations,
 }
 """The renderer of each kind of record."""
 

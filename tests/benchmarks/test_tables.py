@@ -147,6 +147,26 @@ def test_heads_are_columns_of_their_sublayer() -> None:
     assert "| encoder feed-forward 1 | 16.0 / 0.500 | – | – |" in text
 
 
+def test_recall_shows_median_and_range_of_the_seeds() -> None:
+    rows = [
+        {"network": network, "parameters": 1234, "distance": distance, "seed": seed}
+        | {"accuracy": accuracy}
+        for network, distance, accuracies in (
+            ("RNN", 5, (1.0, 0.99, 0.98)),
+            ("RNN", 60, (0.26, 0.75, 0.24)),
+            ("LSTM", 5, (1.0, 1.0, 1.0)),
+            ("LSTM", 60, (0.5, 0.25, 1.0)),
+        )
+        for seed, accuracy in enumerate(accuracies)
+    ]
+    settings = {"steps": 250, "seeds": [0, 1, 2], "chance": 0.25}
+    text = section("recall", {**SPEED, "kind": "recall", "rows": rows, "settings": settings})
+    assert "after 250 training steps, 3 seeds" in text
+    assert "|  | parameters | 5 | 60 |" in text
+    assert "| RNN | 1,234 | 0.99 (0.98–1.00) | 0.26 (0.24–0.75) |" in text
+    assert "| LSTM | 1,234 | 1.00 (1.00–1.00) | 0.50 (0.25–1.00) |" in text
+
+
 def test_each_analysis_has_a_table_with_intervals() -> None:
     patch = {"analysis": "patching", "pairs": 3, "effect_interval": [0.25, 0.75]}
     rows = [
@@ -164,6 +184,47 @@ def test_each_analysis_has_a_table_with_intervals() -> None:
     assert "| test | 39.3 (38.0 to 41.0) | 40.0 (39.0 to 42.0) | 0.8 (-0.1 to 1.5) |" in text
     assert "Logit lens" not in text
     assert "Ein Hund" not in text
+
+
+def test_depth_shows_median_and_range_of_the_seeds() -> None:
+    def row(rate: float, seed: int, loss: float | None) -> dict[str, Any]:
+        state = {"stream": 2.0, "cosine": 0.25, "first_grad": 3.0 * seed, "last_grad": 2.0}
+        about = {"stack": "post-norm", "blocks": 6, "warmup": 100}
+        return about | state | {"peak_lr": rate, "seed": seed, "loss": loss}
+
+    rows = [row(1e-3, 1, 0.5), row(1e-3, 2, 2.75), row(1e-3, 3, 1.25)]
+    rows += [row(1e-2, 1, 0.5), row(1e-2, 2, None), row(1e-2, 3, None)]
+    settings = {"seeds": [1, 2, 3], "steps": 7, "uniform_loss": 2.7726}
+    text = section("depth", {**SPEED, "kind": "depth", "rows": rows, "settings": settings})
+    assert "after 7 steps in nats" in text
+    assert "A uniform prediction has the loss 2.77." in text
+    assert "|  | blocks | warm-up | stream | cosine | gradient | 0.001 | 0.01 |" in text
+    assert "| post-norm | 6 | 100 | 2 | 0.25 | 3 | 1.25 (0.5–2.75) | inf (0.5–inf) |" in text
+
+
+def test_ablations_show_paired_differences() -> None:
+    def row(seed: int, loss: float, **changes: Any) -> dict[str, Any]:
+        recipe = {"norm": "pre", "label_smoothing": 0.1, "peak_lr": 0.003, "warmup": True}
+        values = {"valid_exact": 0.5, "correct": 0.75, "confidence": 0.875, "accuracy": 1.0}
+        return recipe | {"seed": seed, "diverged": False, "valid_loss": loss} | values | changes
+
+    rows = [row(seed, 0.5 + seed) for seed in range(3)]
+    rows += [row(seed, 0.25 + seed, label_smoothing=0.0, correct=1.0) for seed in range(3)]
+    rows += [row(seed, 1.0 + 1.5 * seed, warmup=False) for seed in range(3)]
+    rows += [row(seed, 2.0, norm="post") for seed in range(3)]
+    rows += [row(seed, 2.0, norm="post", warmup=False) for seed in range(2)]
+    rows += [{**row(2, 2.0, norm="post", warmup=False), "diverged": True}]
+    settings = {"recipe": "pocket", "direction": "en-fr", "steps": 4, "seeds": [0, 1, 2]}
+    settings |= {"sentences": 9, "split": "validation", "train.warmup": 2, "recipe_lr": 0.003}
+    record: Record = {**SPEED, "kind": "ablations", "rows": rows, "settings": settings}
+    text = section("ablations", record)
+    assert "4 steps, evaluated on 9 sentences of the validation set: means of 3 seeds" in text
+    assert "| with | 1.500 | 0.500 | 0.750 | 0.875 | 1.000 |" in text
+    assert "| without | 1.250 | 0.500 | 1.000 | 0.875 | 1.000 |" in text
+    assert "| difference | +0.250 (+0.250 to +0.250) | +0.000 (+0.000 to +0.000) |" in text
+    # Differences of -0.5, -1 and -1.5: the standard deviation is 0.5, the margin 1.242.
+    assert "| pre-norm, 0.003 | 1.500 | 2.500 | -1.000 (-2.242 to +0.242) | 0.500 |" in text
+    assert "| post-norm, 0.003 | 2.000 | 1 diverged | – | 0.500 | 1 diverged | – |" in text
 
 
 def test_an_unknown_kind_raises() -> None:
