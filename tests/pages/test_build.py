@@ -34,7 +34,7 @@ It is done.
 
 ### Exercise 4.2
 
-After the [first exercise](#exercise-4-1), do that.
+After the [first exercise](#exercise-41), do that.
 """
 GLOSSARY = "# Glossary\n\n## S\n\n### softmax\n\nA function.\n"
 REPOSITORY = "https://github.com/owner/name"
