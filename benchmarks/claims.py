@@ -7,6 +7,7 @@ a sentence, or a model, no longer matches it; it is not an error in the code.
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.copying import VARIANTS
 from benchmarks.heads import MODEL, ablations, weights_fingerprint
 from benchmarks.record import Record, read_all
 from benchmarks.scaling import Row, fitted, points
@@ -20,6 +21,19 @@ from tfmr.train import checkpoint
 Claims = Iterator[tuple[str, bool]]
 """Statements, and whether they hold."""
 
+SEEDED = (
+    "speed",
+    "versus",
+    "scores",
+    "line",
+    "multi30k",
+    "depth",
+    "ablations",
+    "recall",
+    "copying",
+)
+"""The kinds of records whose results depend on a seed."""
+
 
 def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
     """The claims that do not hold; empty if all do."""
@@ -31,7 +45,9 @@ def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
         *quality(records["quality"]),
         *steps(records),
         *heads(records["heads"]),
+        *recall(records["recall"]),
         *inside(records["inside"], records["heads"]),
+        *copying(records["copying"]),
         *fits(records),
         *attention(records["cost/attention"]["rows"]),
         *decoding(records["cost/decoding"]["rows"]),
@@ -54,15 +70,7 @@ def provenance(records: dict[str, Record]) -> Claims:
         yield f"{name}: the metadata name the command", command
         complete = metadata["commit"] and metadata["hardware"]["processor"]
         yield f"{name}: the metadata name commit and processor", bool(complete)
-        if record["kind"] in (
-            "speed",
-            "versus",
-            "scores",
-            "line",
-            "multi30k",
-            "depth",
-            "ablations",
-        ):
+        if record["kind"] in SEEDED:
             names = {*record["settings"], *(key for row in record["rows"] for key in row)}
             yield f"{name}: the record has its seeds", bool(names & {"seed", "seeds"})
 
@@ -155,6 +163,28 @@ def heads(record: Record) -> Claims:
     yield "heads: no head costs as much as the worst sublayer", worst["head"] > worst["sublayer"]
 
 
+def recall(record: Record) -> Claims:
+    """What chapters 1 and 2 state about all seeds, and what an RNN and a gate near 1 recall."""
+    rows = record["rows"]
+    settings = record["settings"]
+    found: dict[tuple[str, int], list[float]] = {}
+    for row in rows:
+        found.setdefault((row["network"], row["distance"]), []).append(row["accuracy"])
+    complete = all(len(seeds) == len(settings["seeds"]) == 5 for seeds in found.values())
+    yield "recall: five seeds of every network and distance", complete
+    for network, distance, low, high in (
+        ("RNN", 5, 0.99, 1.0),
+        ("RNN", 60, 0.0, 0.35),
+        ("LSTM, forget bias 1", 60, 0.0, 0.35),
+        ("LSTM, forget bias 5", 60, 0.95, 1.0),
+        ("GRU", 60, 0.0, 0.35),
+        ("GRU, update bias 5", 60, 0.95, 1.0),
+    ):
+        seeds = found[network, distance]
+        claim = f"recall: {network} at distance {distance} is in {low}..{high} for every seed"
+        yield f"{claim}: {seeds}", low <= min(seeds) and max(seeds) <= high
+
+
 def inside(record: Record, heads: Record) -> Claims:
     """The record belongs to the model of ``heads`` and agrees with it where both measure."""
     same = record["settings"]["model"] == heads["settings"]["model"]
@@ -202,6 +232,22 @@ def inside(record: Record, heads: Record) -> Claims:
         f"inside: repetition is more than two thirds of the BLEU lost without it: {regained:.2f}"
     )
     yield claim, regained > 2 / 3
+
+
+def copying(record: Record) -> Claims:
+    """With every seed, attention repeats more of the long sequences than one vector."""
+    lengths = record["settings"]["lengths"]
+    scores: dict[str, list[list[float]]] = {variant: [] for variant in VARIANTS}
+    for row in record["rows"]:
+        scores[row["variant"]].append(row["accuracy"])
+    counts = {len(rows) for rows in scores.values()}
+    yield "copying: every variant has every seed", counts == {len(record["settings"]["seeds"])}
+    attention = scores.pop("attention")
+    for variant, rows in scores.items():
+        for k, length in enumerate(lengths):
+            if length >= 6:
+                claim = f"copying: attention repeats more of {length} digits than {variant}"
+                yield claim, min(row[k] for row in attention) > max(row[k] for row in rows)
 
 
 def fits(records: dict[str, Record]) -> Claims:

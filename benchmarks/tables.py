@@ -19,12 +19,16 @@ The ``kind`` of a record selects how it is rendered:
     a row per reader and corpus, from :mod:`benchmarks.memory`.
 ``heads``
     a row for the whole model and one per ablated sublayer or head, from :mod:`benchmarks.heads`.
+``recall``
+    a row per network, distance and seed, from :mod:`benchmarks.recall`.
 ``inside``
     rows of several analyses of one model, from :mod:`benchmarks.inside`.
 ``depth``
     a table per experiment, a row per stack and depth, from :mod:`benchmarks.depth`.
 ``ablations``
     training with and without label smoothing and warm-up, from :mod:`benchmarks.ablations`.
+``copying``
+    a row per variant and seed, from :mod:`benchmarks.copying`.
 """
 
 import math
@@ -291,12 +295,12 @@ def multi30k(record: Record) -> list[str]:
     ]
 
 
-def _spread(numbers: Sequence[float]) -> str:
+def _spread(numbers: Sequence[float], digits: int = 1) -> str:
     """Mean and range."""
     if not numbers:
         return NOTHING
-    average = f"{mean(numbers):.1f}"
-    return average if len(numbers) == 1 else f"{average} ({min(numbers):.1f}–{max(numbers):.1f})"
+    average, *ends = (f"{x:.{digits}f}" for x in (mean(numbers), min(numbers), max(numbers)))
+    return average if len(numbers) == 1 else f"{average} ({'–'.join(ends)})"
 
 
 def scaling(record: Record) -> list[str]:
@@ -381,6 +385,29 @@ def heads(record: Record) -> list[str]:
         f"has {intact['valid_bleu']:.1f} BLEU (greedy) and a cross-entropy of "
         f"{intact['valid_loss']:.3f}.",
         markdown(["", "sublayer", *(f"head {k + 1}" for k in range(n_heads))], lines),
+    ]
+
+
+def recall(record: Record) -> list[str]:
+    """Accuracy by network and distance: median and range over the seeds."""
+    rows, settings = record["rows"], record["settings"]
+    distances = list(dict.fromkeys(row["distance"] for row in rows))
+    found: dict[tuple[str, int], list[float]] = {}
+    for row in rows:
+        found.setdefault((row["network"], row["distance"]), []).append(row["accuracy"])
+    parameters = {row["network"]: row["parameters"] for row in rows}
+    lines = []
+    for network, count in parameters.items():
+        cells = [
+            f"{median(seeds):.2f} ({min(seeds):.2f}–{max(seeds):.2f})"
+            for seeds in (found[network, distance] for distance in distances)
+        ]
+        lines.append([network, f"{count:,}", *cells])
+    return [
+        "Accuracy of recalling the first symbol by distance in steps, after "
+        f"{settings['steps']} training steps, {len(settings['seeds'])} seeds: the median, with the "
+        f"lowest and the highest in parentheses. Chance level is {settings['chance']:.2f}.",
+        markdown(["", "parameters", *(str(distance) for distance in distances)], lines),
     ]
 
 
@@ -577,6 +604,25 @@ def _difference(rows: Sequence[Row], baseline: Sequence[Row], column: str) -> st
     return f"{found.mean:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
 
 
+def copying(record: Record) -> list[str]:
+    """The fraction of sequences repeated without an error, by variant and length."""
+    settings, rows = record["settings"], record["rows"]
+    lines = []
+    for variant in dict.fromkeys(row["variant"] for row in rows):
+        own = [row for row in rows if row["variant"] == variant]
+        by_length = zip(*(row["accuracy"] for row in own), strict=True)
+        spreads = (_spread(numbers, digits=3) for numbers in by_length)
+        lines.append([variant, f"{own[0]['parameters']:,}", f"{own[0]['steps']:,}", *spreads])
+    seeds = len(settings["seeds"])
+    header = ["", "parameters", "steps", *(f"{n} digits" for n in settings["lengths"])]
+    return [
+        f"Fraction of {settings['sequences']:,} random sequences of digits that are repeated "
+        f"without an error, {seeds} seed{'s' * (seeds != 1)}: the mean, with the lowest and the "
+        "highest in parentheses.",
+        markdown(header, lines),
+    ]
+
+
 KINDS: dict[str, Callable[[Record], list[str]]] = {
     "speed": speed,
     "versus": versus,
@@ -587,9 +633,11 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "profile": profile,
     "memory": memory,
     "heads": heads,
+    "recall": recall,
     "inside": inside,
     "depth": depth,
     "ablations": ablations,
+    "copying": copying,
 }
 """The renderer of each kind of record."""
 

@@ -1,10 +1,20 @@
 """Where matrices are multiplied in bf16."""
 
+import re
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
+from torch import nn
 
+from tfmr.attention import MultiHeadAttention, padding_mask, scaled_dot_product_attention
+from tfmr.config import BlockConfig
 from tfmr.dtype import uses_bf16
+from tfmr.encoder import Encoder
 from tfmr.errors import TfmrError
+from tfmr.layers import FeedForward, LayerNorm
+from tfmr.recurrent import LSTM
 
 
 @pytest.mark.parametrize("units", [True, False])
@@ -36,3 +46,51 @@ def test_auto_selects_bf16_on_a_gpu_that_supports_it(
 
 def test_auto_selects_fp32_on_other_devices() -> None:
     assert not uses_bf16("auto", torch.device("meta"))
+
+
+CONFIG = BlockConfig(d_model=4, n_heads=2, d_ff=8)
+MODULES: dict[str, nn.Module] = {
+    "attention": MultiHeadAttention(4, 2),
+    "encoder": Encoder(CONFIG, 1),
+    "feed-forward": FeedForward(4, 8),
+    "layer norm": LayerNorm(4),
+    "LSTM": LSTM(4, 4),
+}
+
+
+@pytest.mark.parametrize("module", MODULES.values(), ids=MODULES)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64])
+@pytest.mark.usefixtures("unchecked")
+def test_an_input_of_another_type_is_rejected(module: nn.Module, dtype: torch.dtype) -> None:
+    message = re.escape(
+        f"x must be torch.float32, like the weights: got {dtype}; use x.to(torch.float32)"
+    )
+    with pytest.raises(TfmrError, match=f"^{message}$"):
+        module(torch.ones(1, 2, 4, dtype=dtype))
+
+
+@pytest.mark.parametrize("module", MODULES.values(), ids=MODULES)
+@pytest.mark.usefixtures("unchecked")
+def test_a_list_is_rejected(module: nn.Module) -> None:
+    with pytest.raises(TfmrError, match=r"^x must be a tensor: got list; use torch\.tensor\(x\)$"):
+        module([[[1.0, 2.0, 3.0, 4.0]]])
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda x: scaled_dot_product_attention(x, x, x), "q"),
+        (lambda x: scaled_dot_product_attention(*3 * [torch.ones(1, 1)], mask=x), "mask"),
+        (padding_mask, "ids"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_lists_are_rejected_by_functions(call: Callable[[Any], Any], name: str) -> None:
+    with pytest.raises(TfmrError, match=f"^{name} must be a tensor: got list"):
+        call([[1]])
+
+
+def test_autocast_converts_the_types() -> None:
+    x = torch.ones(1, 2, 4, dtype=torch.bfloat16)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert MODULES["feed-forward"](x).shape == (1, 2, 4)

@@ -111,6 +111,42 @@ def test_source_is_shown_as_markdown() -> None:
     assert second.startswith("/attention.py:*\n\n```python\ndef forward(")
 
 
+def test_docstrings_are_shortened_to_their_first_paragraph() -> None:
+    code = '''class A:
+    """One.
+
+    More.
+    """
+
+    def f(self):
+        r"""Two
+        lines.
+
+        More.
+        """
+        return """a
+
+        b"""
+
+    def g(self):
+        """Three."""'''
+    assert (
+        notebook.shorten_docstrings(code)
+        == '''class A:
+    """One."""
+
+    def f(self):
+        r"""Two
+        lines."""
+        return """a
+
+        b"""
+
+    def g(self):
+        """Three."""'''
+    )
+
+
 def test_only_code_can_be_shown() -> None:
     with pytest.raises(TfmrError, match="expected functions, methods or classes, got int"):
         show_source(1)

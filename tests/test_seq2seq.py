@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from tfmr.additive_attention import additive_attention_naive
 from tfmr.errors import TfmrError
 from tfmr.recurrent import GRUCell
-from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig, reverse
+from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig, decode_naive, encode_naive, reverse
 from tfmr.special_tokens import BOS, PAD
 
 VOCAB = 30
@@ -131,6 +132,35 @@ def test_scores_and_gradients_equal_torch(cell: str, attention: bool) -> None:
         elif cell == "gru":  # of bias_hh, only the part of the candidate is a parameter of ours
             candidate = len(gradient) * 2 // 3
             assert_close(gradient[candidate:], torch_gradients[name][candidate:])
+
+
+@pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
+def test_encode_naive_equals_the_encoder(cell: str) -> None:
+    model = build(cell, attention=False, tie="none")
+    memory, _ = model.encode(SOURCE)
+    vectors = model.start(SOURCE, 5).memory[:, 0]
+    for row, n in enumerate((7, 4, 1)):
+        outputs, z = encode_naive(model, SOURCE[row, :n])
+        assert_close(outputs, memory[row, :n])
+        assert_close(z, vectors[row])
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru"])
+@pytest.mark.parametrize("attention", [False, True])
+def test_naive_functions_equal_the_model(cell: str, attention: bool) -> None:
+    model = build(cell, attention)
+    scores = model(SOURCE, TARGET)
+    for row, n in enumerate((7, 4, 1)):
+        memory, z = encode_naive(model, SOURCE[row, :n])
+
+        def context(s: Tensor, memory: Tensor = memory, z: Tensor = z) -> Tensor:
+            if model.attention is None:
+                return z
+            mask = torch.ones(1, len(memory), dtype=torch.bool)
+            c, _ = additive_attention_naive(model.attention, s[None, None], memory[None], mask)
+            return c[0, 0]
+
+        assert_close(decode_naive(model, z, context, TARGET[row]), scores[row])
 
 
 @pytest.mark.parametrize(("cell", "attention"), KINDS)

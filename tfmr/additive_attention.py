@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from tfmr.dtype import check_tensor
 from tfmr.errors import TfmrError, require
 
 
@@ -55,6 +56,7 @@ class AdditiveAttention(nn.Module):
         Raises:
             TfmrError: if ``memory`` is not ``(batch, key, d_memory)``.
         """
+        check_tensor(memory, "memory", self.u.weight)
         if memory.dim() != 3 or memory.shape[-1] != self.u.in_features:
             raise TfmrError(
                 f"the memory must be (batch, key, d_memory={self.u.in_features}): got "
@@ -81,6 +83,7 @@ class AdditiveAttention(nn.Module):
         Raises:
             TfmrError: if the shapes do not match.
         """
+        check_tensor(query, "query", self.w.weight)
         if query.dim() != 3 or query.shape[-1] != self.w.in_features:
             raise TfmrError(
                 f"the queries must be (batch, query, d_query={self.w.in_features}): got "

@@ -15,6 +15,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from tfmr.dtype import check_tensor
 from tfmr.errors import TfmrError, require
 from tfmr.kv_cache import KVCache
 from tfmr.special_tokens import PAD
@@ -56,6 +57,7 @@ def padding_mask(ids: Int[Tensor, "batch key"]) -> Bool[Tensor, "batch 1 1 key"]
     >>> padding_mask(torch.tensor([[5, 6, 7], [8, 0, 0]])).int().tolist()
     [[[[1, 1, 1]]], [[[1, 0, 0]]]]
     """
+    check_tensor(ids, "ids")
     require(
         ids.dim() == 2,
         f"expected a batch of ids (batch, length): got {tuple(ids.shape)}; for a single sentence "
@@ -218,6 +220,7 @@ def _check_arguments(
 ) -> None:
     """Raise :class:`TfmrError` if queries, keys, values and mask do not fit together."""
     for name, x in (("q", q), ("k", k), ("v", v)):
+        check_tensor(x, name)
         if x.dim() < 2:
             raise TfmrError(
                 f"{name} must be (..., length, d), one row per position: got {tuple(x.shape)}; for "
@@ -244,6 +247,7 @@ def _check_arguments(
         )
     if mask is None:
         return
+    check_tensor(mask, "mask")
     if mask.dtype != torch.bool:
         raise TfmrError(
             f"a mask must be boolean, True where a query may attend to a key: got {mask.dtype}; "
@@ -361,6 +365,7 @@ class MultiHeadAttention(nn.Module):
         )
 
     def _check_input(self, name: str, x: Tensor) -> None:
+        check_tensor(x, name, self.w_q.weight)
         if x.dim() != 3 or x.shape[-1] != self.d_model:
             raise TfmrError(
                 f"{name} must be (batch, length, d_model={self.d_model}): got {tuple(x.shape)}; "

@@ -1,4 +1,4 @@
-"""Whether training multiplies matrices in fp32 or bf16, and which CPUs are fast in bf16.
+"""Types of numbers: fp32 or bf16 in training, fast types of a CPU, and the check of inputs.
 
 The dtype of decoding is an argument of :func:`tfmr.fast.decoder.prepare`.
 """
@@ -6,6 +6,7 @@ The dtype of decoding is an argument of :func:`tfmr.fast.decoder.prepare`.
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from tfmr.errors import TfmrError
 
@@ -36,6 +37,23 @@ def uses_bf16(precision: Precision, device: torch.device) -> bool:
             '"fp32" or "auto"'
         )
     return supported
+
+
+def check_tensor(x: object, name: str, weight: Tensor | None = None) -> None:
+    """Raise :class:`TfmrError` unless ``x`` is a tensor with the type of ``weight``.
+
+    Under :func:`torch.autocast` any type is accepted, because autocast converts it.
+    """
+    if not isinstance(x, Tensor):
+        raise TfmrError(
+            f"{name} must be a tensor: got {type(x).__name__}; use torch.tensor({name})"
+        )
+    if weight is None or x.dtype == weight.dtype or torch.is_autocast_enabled(x.device.type):
+        return
+    raise TfmrError(
+        f"{name} must be {weight.dtype}, like the weights: got {x.dtype}; use "
+        f"{name}.to({weight.dtype})"
+    )
 
 
 def cpu_is_fast_in_bf16() -> bool:

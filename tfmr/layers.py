@@ -9,6 +9,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from tfmr.config import Activation, Norm, check_dropout
+from tfmr.dtype import check_tensor
 from tfmr.errors import require
 
 
@@ -49,6 +50,7 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Normalise each vector of ``x`` separately."""
+        check_tensor(x, "x", self.weight)
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 
@@ -81,6 +83,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Apply the network to every position."""
+        check_tensor(x, "x", self.expand.weight)
         out: Tensor = self.contract(self.activation(self.expand(x)))
         return out
 

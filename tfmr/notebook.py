@@ -18,7 +18,7 @@ import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from tfmr.errors import TfmrError
 
@@ -53,6 +53,8 @@ class Source:
 def show_source(*objects: Any) -> Source:
     """The source code of functions, methods or classes, for display as the output of a cell.
 
+    Docstrings are shortened to their first paragraph.
+
     >>> show_source(show_source)
     source code of show_source
 
@@ -66,9 +68,23 @@ def show_source(*objects: Any) -> Source:
 
 
 def _fenced(each: Any) -> str:
-    code = textwrap.dedent(inspect.getsource(each)).rstrip()
+    code = shorten_docstrings(textwrap.dedent(inspect.getsource(each)).rstrip())
     path = each.__module__.replace(".", "/")
     return f"*{path}.py:*\n\n```python\n{code}\n```"
+
+
+def shorten_docstrings(code: str) -> str:
+    """``code`` with the first paragraph of each docstring; the API reference has the others."""
+    lines = code.split("\n")
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    found = [node for node in ast.walk(ast.parse(code)) if isinstance(node, definitions)]
+    for node in sorted(found, key=lambda node: -node.lineno):
+        text, first = ast.get_docstring(node), node.body[0]
+        if text and "\n\n" in text:
+            start, end = first.lineno - 1, cast(int, first.end_lineno)
+            blank = next(n for n in range(start, end) if not lines[n].strip())
+            lines[start:end] = [*lines[start : blank - 1], lines[blank - 1] + '"""']
+    return "\n".join(lines)
 
 
 class ReportFailedAsserts(ast.NodeTransformer):

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from tfmr.dtype import check_tensor
 from tfmr.errors import TfmrError, require
 
 # Hidden state and cell state, ``(h, c)``.
@@ -68,6 +69,7 @@ class Cell(nn.Module, Generic[S]):
         Raises:
             TfmrError: if the last axis of ``x`` is not ``d_in``.
         """
+        check_tensor(x, "x", self.w_x.weight)
         if x.dim() == 0 or x.shape[-1] != self.d_in:
             raise TfmrError(
                 f"the input must have d_in={self.d_in} features in its last axis: got shape "
@@ -96,6 +98,7 @@ class Cell(nn.Module, Generic[S]):
         Raises:
             TfmrError: if ``x`` or ``state`` does not have the shape that the cell expects.
         """
+        check_tensor(x, "x", self.w_x.weight)
         if x.dim() != 2:
             raise TfmrError(
                 f"the input of one step must be (batch, d_in={self.d_in}): got {tuple(x.shape)}; "
@@ -236,6 +239,7 @@ class Stack(nn.Module, Generic[S]):
             TfmrError: if ``x`` is not ``(batch, length, d_in)`` with at least one time step, or
                 ``states`` does not fit the layers or the batch.
         """
+        check_tensor(x, "x")
         require(
             x.ndim == 3 and x.shape[1] >= 1,
             "a sequence must be (batch, length, d_in) with at least one time step: got "

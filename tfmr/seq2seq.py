@@ -379,3 +379,40 @@ class Seq2Seq(Translator):
         x = embed(embedding, ids, side) * math.sqrt(self.config.d_model)
         dropped: Tensor = self.dropout(x)
         return dropped
+
+
+def encode_naive(
+    model: Seq2Seq, source: Int[Tensor, "source"]
+) -> tuple[Float[Tensor, "source d_model"], Float[Tensor, "d_model"]]:
+    """The encoder outputs and the vector :math:`z` of one sentence, without dropout."""
+    x = model.source_embedding(source) * math.sqrt(model.config.d_model)
+    forward, _ = model.forward_rnn(x[None])  # a batch of one
+    backward, _ = model.backward_rnn(x.flip(0)[None])
+    memory = torch.cat((forward[0], backward[0].flip(0)), dim=-1)
+    z = torch.cat((forward[0, -1], backward[0, -1]))
+    return memory, z
+
+
+def decode_naive(
+    model: Seq2Seq,
+    z: Float[Tensor, "d_model"],
+    context: Callable[[Float[Tensor, "d_model"]], Float[Tensor, "d_model"]],
+    target: Int[Tensor, "target"],
+) -> Float[Tensor, "target vocab"]:
+    """The scores of the next token after each token of ``target``, without dropout.
+
+    Args:
+        model: a model with RNN or GRU cells.
+        z: the vector of the source sentence.
+        context: computes :math:`c_i` from :math:`s_{i-1}`.
+        target: the previous tokens, from the beginning-of-sentence token on.
+    """
+    cell, scores = model.decoder_cell, []
+    s = torch.tanh(model.bridge(z))
+    for y in model.target_embedding(target) * math.sqrt(model.config.d_model):
+        c = context(s)
+        projected = cell.project(y) + model.w_context(c)
+        s = cell.step(projected[None], s[None])[0]  # a batch of one
+        t = torch.tanh(model.combine(torch.cat((s, c, y))))
+        scores.append(model.output(t))
+    return torch.stack(scores)

@@ -28,6 +28,8 @@ if importlib.util.find_spec("tfmr") is None:
     {}
 %load_ext tfmr.notebook"""
 
+FOLDED = {"jupyter": {"source_hidden": True}, "tags": ["remove-cell"]}
+
 RAW = re.compile(
     r"^\s*(?:`{3,}|:{3,}|~{3,})\s*\{[^}]*\}.*$|\{[a-z][\w:+-]*\}`[^`]*`|^\([\w-]+\)=\s*$",
     re.MULTILINE,
@@ -44,7 +46,7 @@ def set_up(notebook: NotebookNode) -> None:
     cells = [cell for cell in notebook.cells if cell.get("id") != SETUP_ID]
     address = published("Repository")
     install = INSTALL.format(address) if address else NOT_PUBLISHED
-    cell = new_code_cell(SETUP.format(install), id=SETUP_ID, metadata={"tags": ["remove-cell"]})
+    cell = new_code_cell(SETUP.format(install), id=SETUP_ID, metadata=FOLDED)
     after_title = bool(cells) and cells[0].cell_type == "markdown"
     notebook.cells = [*cells[:after_title], cell, *cells[after_title:]]
 

@@ -147,6 +147,26 @@ def test_heads_are_columns_of_their_sublayer() -> None:
     assert "| encoder feed-forward 1 | 16.0 / 0.500 | – | – |" in text
 
 
+def test_recall_shows_median_and_range_of_the_seeds() -> None:
+    rows = [
+        {"network": network, "parameters": 1234, "distance": distance, "seed": seed}
+        | {"accuracy": accuracy}
+        for network, distance, accuracies in (
+            ("RNN", 5, (1.0, 0.99, 0.98)),
+            ("RNN", 60, (0.26, 0.75, 0.24)),
+            ("LSTM", 5, (1.0, 1.0, 1.0)),
+            ("LSTM", 60, (0.5, 0.25, 1.0)),
+        )
+        for seed, accuracy in enumerate(accuracies)
+    ]
+    settings = {"steps": 250, "seeds": [0, 1, 2], "chance": 0.25}
+    text = section("recall", {**SPEED, "kind": "recall", "rows": rows, "settings": settings})
+    assert "after 250 training steps, 3 seeds" in text
+    assert "|  | parameters | 5 | 60 |" in text
+    assert "| RNN | 1,234 | 0.99 (0.98–1.00) | 0.26 (0.24–0.75) |" in text
+    assert "| LSTM | 1,234 | 1.00 (1.00–1.00) | 0.50 (0.25–1.00) |" in text
+
+
 def test_each_analysis_has_a_table_with_intervals() -> None:
     patch = {"analysis": "patching", "pairs": 3, "effect_interval": [0.25, 0.75]}
     rows = [
@@ -205,6 +225,19 @@ def test_ablations_show_paired_differences() -> None:
     # Differences of -0.5, -1 and -1.5: the standard deviation is 0.5, the margin 1.242.
     assert "| pre-norm, 0.003 | 1.500 | 2.500 | -1.000 (-2.242 to +0.242) | 0.500 |" in text
     assert "| post-norm, 0.003 | 2.000 | 1 diverged | – | 0.500 | 1 diverged | – |" in text
+
+
+def test_copying_shows_mean_and_range_by_length() -> None:
+    rows = [
+        {"variant": "one", "seed": seed, "steps": 1200, "parameters": 1234, "accuracy": accuracy}
+        for seed, accuracy in enumerate([[1.0, 0.25], [1.0, 0.5]])
+    ]
+    settings = {"seeds": [0, 1], "lengths": [2, 9], "sequences": 1000}
+    text = section("copying", {**SPEED, "kind": "copying", "rows": rows, "settings": settings})
+    assert "of 1,000 random sequences" in text
+    assert "2 seeds" in text
+    assert "|  | parameters | steps | 2 digits | 9 digits |" in text
+    assert "| one | 1,234 | 1,200 | 1.000 (1.000–1.000) | 0.375 (0.250–0.500) |" in text
 
 
 def test_an_unknown_kind_raises() -> None:

@@ -38,12 +38,18 @@ def test_fixed_context_vs_attention(query: int) -> None:
     assert len(fig._repr_png_()[0]) < 60_000
 
 
-def test_accuracy_by_length() -> None:
-    fig = accuracy_by_length({"one": {2: 1.0, 4: 0.5}, "two": {2: 1.0}}, "digits", "alternative")
+def test_accuracy_by_length_shows_the_mean_and_the_range_of_the_seeds() -> None:
+    systems = {"one": [[1.0, 0.5], [0.5, 0.25]], "two": [[1.0, 1.0]]}
+    fig = accuracy_by_length([2, 4], systems, "number of digits")
     (axes,) = fig.axes
-    assert [list(line.get_ydata()) for line in axes.lines] == [[1.0, 0.5], [1.0]]
-    assert [list(line.get_xdata()) for line in axes.lines] == [[2, 4], [2]]
-    assert (axes.get_xlabel(), fig.alt) == ("digits", "alternative")
+    assert [list(line.get_ydata()) for line in axes.lines] == [[0.75, 0.375], [1, 1]]
+    assert [list(line.get_xdata()) for line in axes.lines] == [[2, 4], [2, 4]]
+    (band,) = axes.collections[0].get_paths()
+    corners = {(float(x), float(y)) for x, y in band.vertices}
+    assert corners == {(2, 0.5), (4, 0.25), (2, 1), (4, 0.5)}
+    assert axes.get_xlabel() == "number of digits"
+    assert "number of digits, mean over the seeds, for 2, 4: one 0.75, 0.38; two" in fig.alt
+    assert len(fig._repr_png_()[0]) < 60_000
 
 
 def test_score_by_length_shows_the_mean_and_the_range_of_the_seeds() -> None:

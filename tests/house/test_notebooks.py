@@ -8,7 +8,7 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tools import notebooks
+from tools import notebooks, portable
 from tools.notebooks import WIDGET_STATE, WIDGET_VIEW, check, normal_form, problems, refresh
 
 WIDGET = """
@@ -71,7 +71,7 @@ def test_the_file_has_only_what_the_page_needs(chapter: Path) -> None:
     assert code[1]["outputs"][0]["text"] == ["one\n", "two\n", "three\n"]
     assert [cell["metadata"] for cell in code] == [
         *(
-            {"tags": ["remove-cell"]},
+            portable.FOLDED,
             {},
             {"mystnb": {"image": {"alt": "A line from 1 to 2."}}},
             {},

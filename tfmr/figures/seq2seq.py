@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from statistics import mean
+from statistics import fmean
 
 from matplotlib.axes import Axes
 
@@ -71,25 +71,29 @@ def fixed_context_vs_attention(
 
 @styled
 def accuracy_by_length(
-    accuracies: Mapping[str, Mapping[int, float]], xlabel: str, alt: str
+    lengths: Sequence[int], systems: Mapping[str, Sequence[Sequence[float]]], xlabel: str
 ) -> Figure:
-    """Accuracy of trained models against the length of the source, one line per model.
+    """Accuracy against the length of the source; the band spans the seeds of a system.
 
-    The caller provides ``alt`` because the accuracies depend on the machine: it should state only
-    what holds on all of them.
+    Args:
+        lengths: the lengths, in ascending order.
+        systems: by name, one row of accuracies per seed with one accuracy per length.
+        xlabel: what the length counts.
+
+    Raises:
+        TfmrError: if a seed does not have one accuracy per length.
     """
-    fig, (axes,) = figure(height=2.7)
-    for (name, accuracy), colour, marker in zip(
-        accuracies.items(), cycle(CYCLE), cycle("osD^v*"), strict=False
-    ):
-        axes.plot(
-            list(accuracy), list(accuracy.values()), marker=marker, markersize=5, color=colour,
-            label=name, clip_on=False,
-        )  # fmt: skip
+    fig, (axes,) = figure(height=2.9)
+    means = _ranges(axes, lengths, systems)
     axes.set(xlabel=xlabel, ylabel="accuracy", ylim=(0, 1.02))
+    axes.set_xticks(lengths)
     axes.grid(axis="y")
     fig.legend(loc="outside lower center", ncols=4)
-    fig.alt = alt
+    listed = _listed(means, digits=2)
+    fig.alt = (
+        f"Accuracy against the {xlabel}, mean over the seeds, for "
+        f"{', '.join(str(length) for length in lengths)}: {listed}."
+    )
     return fig
 
 
@@ -109,25 +113,9 @@ def score_by_length(
     Raises:
         TfmrError: if a seed does not have one score per class.
     """
-    for name, seeds in systems.items():
-        counts = sorted({len(scores) for scores in seeds})
-        require(
-            counts == [len(lengths)],
-            f"every seed of {name!r} needs one score for each of the {len(lengths)} classes of "
-            f"length: got {counts}",
-        )
     fig, (axes,) = figure(height=3.2)
     positions = list(range(len(lengths)))
-    listed = []
-    for (name, seeds), colour, marker in zip(
-        systems.items(), cycle(CYCLE), cycle("os^Dv*P"), strict=False
-    ):
-        by_class = list(zip(*seeds, strict=True))
-        means = [mean(scores) for scores in by_class]
-        lowest, highest = [min(scores) for scores in by_class], [max(s) for s in by_class]
-        axes.plot(positions, means, marker=marker, markersize=5, color=colour, label=name)
-        axes.fill_between(positions, lowest, highest, color=colour, alpha=0.2, linewidth=0)
-        listed.append(f"{name} {', '.join(f'{score:.1f}' for score in means)}")
+    means = _ranges(axes, positions, systems)
     axes.set(ylabel=unit, xlabel="length of the source sentence in words")
     axes.set_ylim(bottom=0)
     axes.set_xticks(positions, list(lengths))
@@ -135,6 +123,44 @@ def score_by_length(
     fig.legend(loc="outside lower center", ncols=4)
     fig.alt = (
         f"{unit} against the length of the source sentence, mean over the seeds, for the classes "
-        f"{', '.join(lengths)}: {'; '.join(listed)}."
+        f"{', '.join(lengths)}: {_listed(means, digits=1)}."
     )
     return fig
+
+
+def _ranges(
+    axes: Axes, positions: Sequence[int], systems: Mapping[str, Sequence[Sequence[int | float]]]
+) -> dict[str, list[float]]:
+    """Draw the mean over the seeds and their range for each system; returns the means.
+
+    Raises:
+        TfmrError: if a seed does not have one score per position.
+    """
+    for name, seeds in systems.items():
+        counts = sorted({len(scores) for scores in seeds})
+        require(
+            counts == [len(positions)],
+            f"every seed of {name!r} needs one score for each of the {len(positions)} classes of "
+            f"length: got {counts}",
+        )
+    means = {}
+    for (name, seeds), colour, marker in zip(
+        systems.items(), cycle(CYCLE), cycle("os^Dv*P"), strict=False
+    ):
+        by_class = list(zip(*seeds, strict=True))
+        means[name] = [fmean(scores) for scores in by_class]
+        lowest, highest = [min(scores) for scores in by_class], [max(s) for s in by_class]
+        axes.plot(
+            positions, means[name], marker=marker, markersize=5, color=colour, label=name,
+            clip_on=False,
+        )  # fmt: skip
+        axes.fill_between(positions, lowest, highest, color=colour, alpha=0.2, linewidth=0)
+    return means
+
+
+def _listed(means: Mapping[str, Sequence[float]], digits: int) -> str:
+    """The means of each system, for an alternative text."""
+    return "; ".join(
+        f"{name} {', '.join(f'{score:.{digits}f}' for score in scores)}"
+        for name, scores in means.items()
+    )

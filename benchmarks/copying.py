@@ -1,0 +1,146 @@
+"""``python -m benchmarks.copying``: how many digits recurrent encoder-decoders can repeat.
+
+The models have GRU cells and differ in one respect, attention or one vector for the source. They
+are trained to repeat random digits, and the accuracy of greedy decoding is recorded by length.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from jaxtyping import Int
+from torch import Tensor
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from benchmarks import record
+from tfmr.decode import greedy_search
+from tfmr.errors import TfmrError, require
+from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
+from tfmr.special_tokens import BOS, EOS, SPECIAL
+
+VARIANTS = {
+    "one vector": (False, 1),
+    "one vector, twice the steps": (False, 2),
+    "attention": (True, 1),
+}
+"""Whether the model has attention, and the factor of its number of training steps."""
+LENGTHS = (2, 4, 6, 8, 10, 12, 14)
+"""The numbers of digits at which the models are evaluated; training has from 1 to the largest."""
+D_MODEL = 64
+BATCH = 48
+PEAK_LR = 0.01
+
+
+@dataclass(frozen=True)
+class Copying:
+    """Train every variant with every seed, and record its accuracy by length."""
+
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Seeds of weights and digits."""
+    steps: int = 600
+    """Training steps of a variant with the factor 1."""
+    count: int = 1000
+    """Test sequences of each length."""
+    threads: int = 1
+    """CPU threads."""
+    out: Path = record.FOLDER / "copying.json"
+    """The record."""
+
+    def __call__(self) -> None:
+        """Train and record."""
+        require(
+            min(self.steps, self.count) >= 1,
+            f"expected --steps and --count of 1 or more, got {self.steps} and {self.count}",
+        )
+        torch.set_num_threads(self.threads)
+        metadata = record.collect_metadata()
+        settings = {
+            "seeds": list(self.seeds),
+            "lengths": list(LENGTHS),
+            "sequences": self.count,
+            "d_model": D_MODEL,
+            "batch": BATCH,
+            "peak_lr": PEAK_LR,
+        }
+        record.write(self.out, "copying", measure(self), settings=settings, metadata=metadata)
+        print(f"wrote {self.out}; next: python -m benchmarks.tables")
+
+
+def measure(copying: Copying) -> Iterator[dict[str, Any]]:
+    """A row for each variant and seed."""
+    names = [(variant, seed) for variant in VARIANTS for seed in copying.seeds]
+    for variant, seed in tqdm(names, unit=" runs"):
+        attention, factor = VARIANTS[variant]
+        torch.manual_seed(seed)
+        model = build(attention)
+        train(model, factor * copying.steps)
+        yield {
+            "variant": variant,
+            "seed": seed,
+            "steps": factor * copying.steps,
+            "parameters": model.count_parameters(),
+            "accuracy": [accuracy(model, length, copying.count) for length in LENGTHS],
+        }
+
+
+def build(attention: bool) -> Seq2Seq:
+    """An untrained model of the digits."""
+    vocab = len(SPECIAL) + 10
+    config = Seq2SeqConfig(
+        source_vocab=vocab,
+        target_vocab=vocab,
+        cell="gru",
+        attention=attention,
+        d_model=D_MODEL,
+        dropout=0.0,
+    )
+    return Seq2Seq(config)
+
+
+def copy_task(
+    length: int, count: int
+) -> tuple[
+    Int[Tensor, "count length"],
+    Int[Tensor, "count length_plus_1"],
+    Int[Tensor, "count length_plus_1"],
+]:
+    """Random digits, the decoder input for repeating them, and the expected tokens."""
+    first = len(SPECIAL)
+    digits = torch.randint(first, first + 10, (count, length))
+    return digits, F.pad(digits, (1, 0), value=BOS), F.pad(digits, (0, 1), value=EOS)
+
+
+def train(model: Seq2Seq, steps: int) -> None:
+    """Adam with a learning rate that decreases linearly to zero; one length per batch."""
+    optimiser = torch.optim.Adam(model.parameters(), lr=PEAK_LR)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, steps)
+    for _ in range(steps):
+        length = int(torch.randint(1, LENGTHS[-1] + 1, ()))
+        digits, previous, expected = copy_task(length, BATCH)
+        scores = model(digits, previous)
+        optimiser.zero_grad()
+        F.cross_entropy(scores.flatten(0, 1), expected.flatten()).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+    model.eval()
+
+
+def accuracy(model: Seq2Seq, length: int, count: int) -> float:
+    """The fraction of random sequences that greedy decoding repeats without an error."""
+    digits, _, _ = copy_task(length, count)
+    outputs = greedy_search(model, digits)
+    correct: int = sum(a == b for a, b in zip(outputs, digits.tolist(), strict=True))
+    return correct / count
+
+
+if __name__ == "__main__":
+    try:
+        tyro.cli(Copying, prog="python -m benchmarks.copying")()
+    except TfmrError as error:
+        sys.exit(f"benchmarks.copying: {error}")
