@@ -63,17 +63,19 @@ def test_tick_labels_are_sizes() -> None:
 
 
 def test_decoding_cost() -> None:
-    sizes = [16, 64, 256]
-    naive = Scaling(sizes, [0.02, 0.16, 1.6], 1.6, 16)
-    figure = decoding_cost(naive, Scaling(sizes, [0.02, 0.08, 0.32], 1.0, 16))
-    ratios = list(figure.axes[1].lines[0].get_ydata())
-    assert ratios == pytest.approx([1, 2, 5])
-    assert "1.0 at 16, 2.0 at 64, 5.0 at 256" in figure.alt
-    assert "1.6 without and 1.0 with" in figure.alt
-    assert [text.get_text() for text in figure.axes[1].texts] == ["1.0", "2.0", "5.0"]
+    lengths = [16, 64, 256]
+    figure = decoding_cost(lengths, [0.02, 0.16, 1.6], [0.02, 0.08, 0.32])
+    time, ratio = figure.axes
+    naive, cached = lines(time)["no cache"], lines(time)["cache"]
+    assert [length for length, _ in naive] == [length for length, _ in cached] == lengths
+    assert [milliseconds for _, milliseconds in naive] == pytest.approx([20, 160, 1600])
+    assert [milliseconds for _, milliseconds in cached] == pytest.approx([20, 80, 320])
+    assert list(ratio.lines[0].get_ydata()) == pytest.approx([1, 2, 5])
+    assert "20 and 20 at 16 (1.0), 160 and 80 at 64 (2.0), 1600 and 320 at 256 (5.0)" in figure.alt
+    assert [text.get_text() for text in ratio.texts] == ["1.0", "2.0", "5.0"]
     assert small(figure)
-    with pytest.raises(TfmrError, match="both times at the same lengths"):
-        decoding_cost(naive, Scaling(sizes[:2], [0.02, 0.08], 1.0, 16))
+    with pytest.raises(TfmrError, match="got 3 lengths, 3 times without and 2 with"):
+        decoding_cost(lengths, [0.02, 0.16, 1.6], [0.02, 0.08])
 
 
 def test_corpus_size() -> None:

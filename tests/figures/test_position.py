@@ -50,7 +50,8 @@ def test_shift_as_rotation() -> None:
     fig = shift_as_rotation(omegas, starts=[0, 3], k=2)
     for axes, omega in zip(fig.axes, omegas, strict=True):
         for label, angle in angles(axes).items():
-            assert angle == pytest.approx(math.degrees(int(label) * omega) % 360, abs=0.01)
+            assert angle == pytest.approx((90 - math.degrees(int(label) * omega)) % 360, abs=0.01)
+    assert "clockwise from position 0 at the top" in fig.alt
     assert "115, 11 degrees" in fig.alt
 
 

@@ -108,24 +108,36 @@ def attention_cost(seconds: Mapping[str, Scaling], memory: Mapping[str, Scaling]
 
 
 @styled
-def decoding_cost(naive: Scaling, cached: Scaling) -> Figure:
+def decoding_cost(
+    lengths: Sequence[int], naive: Sequence[int | float], cached: Sequence[int | float]
+) -> Figure:
     """Decoding time with and without a KV cache against the length, and the ratio of the two.
 
+    Args:
+        lengths: in ascending order.
+        naive: seconds without the cache, one for each length.
+        cached: seconds with the cache.
+
     Raises:
-        TfmrError: if the two were not measured at the same lengths.
+        TfmrError: if there is not one time of each kind for each length.
     """
     require(
-        list(naive.sizes) == list(cached.sizes),
-        "decoding_cost needs both times at the same lengths: got "
-        f"{list(naive.sizes)} and {list(cached.sizes)}",
+        len(lengths) == len(naive) == len(cached),
+        "decoding_cost needs one time without and one with the cache for each length: got "
+        f"{len(lengths)} lengths, {len(naive)} times without and {len(cached)} with",
     )
     fig, (left, right) = figure(1, 2, height=2.8)
-    _plot_scaling(left, {"no cache": naive, "cache": cached}, cached.values[0])
-    left.set_title(f"time (cache at {cached.sizes[0]:g} = 1)")
-    ratios = [slow / fast for slow, fast in zip(naive.values, cached.values, strict=True)]
-    right.semilogx(cached.sizes, ratios, "o-", color=GREEN, markersize=4)
-    for size, ratio in zip(cached.sizes, ratios, strict=True):
-        if size in _tick_sizes(cached.sizes):
+    for name, seconds, colour in (("no cache", naive, BLUE), ("cache", cached, ORANGE)):
+        milliseconds = [1000 * value for value in seconds]
+        left.loglog(lengths, milliseconds, "o-", markersize=4, color=colour, label=name)
+    left.legend(loc="upper left", borderaxespad=0.1)
+    left.yaxis.set_major_locator(LogLocator(base=10))
+    left.yaxis.set_minor_locator(NullLocator())
+    left.set_title("time (ms)")
+    ratios = [slow / fast for slow, fast in zip(naive, cached, strict=True)]
+    right.semilogx(lengths, ratios, "o-", color=GREEN, markersize=4)
+    for size, ratio in zip(lengths, ratios, strict=True):
+        if size in _tick_sizes(lengths):
             right.annotate(
                 f"{ratio:.1f}",
                 (size, ratio),
@@ -139,14 +151,14 @@ def decoding_cost(naive: Scaling, cached: Scaling) -> Figure:
     right.set_ylim(0, max(ratios) * 1.2)
     right.axhline(1, color=MUTED, linewidth=0.8)
     for axes in (left, right):
-        _size_axis(axes, cached.sizes, "tokens $n$")
-    pairs = ", ".join(
-        f"{ratio:.1f} at {size:g}" for size, ratio in zip(cached.sizes, ratios, strict=True)
+        _size_axis(axes, lengths, "tokens $n$")
+    times = ", ".join(
+        f"{1000 * slow:.0f} and {1000 * fast:.0f} at {length:g} ({ratio:.1f})"
+        for length, slow, fast, ratio in zip(lengths, naive, cached, ratios, strict=True)
     )
     fig.alt = (
-        f"Time to translate n tokens into n tokens, without and with a KV cache, on logarithmic "
-        f"axes. From {naive.fit_from:g} tokens on, the exponent of n is {naive.exponent:.1f} "
-        f"without and {cached.exponent:.1f} with the cache. Ratio of the times: {pairs}."
+        "Time to translate n tokens into n tokens, without and with a KV cache, on logarithmic "
+        f"axes, and the ratio of the two. Milliseconds (ratio): {times}."
     )
     return fig
 

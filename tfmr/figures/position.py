@@ -89,21 +89,27 @@ def _arc(axes: Axes, start: float, end: float, radius: float, colour: str = INK)
 def shift_as_rotation(frequencies: Sequence[float], starts: Sequence[int], k: int) -> Figure:
     """Pairs of dimensions as points on a circle, at several positions and ``k`` positions later.
 
-    The horizontal axis is the cosine and the vertical axis the sine, so the angle is position times
-    frequency.
+    The horizontal axis is the sine and the vertical axis the cosine, in the order of a row of the
+    table: position 0 is at the top, and the pairs move clockwise.
     """
+
+    def from_the_top(pos: int, omega: float) -> float:
+        return math.tau / 4 - pos * omega
+
     fig, panels = figure(1, len(frequencies), height=2.35)
     for axes, omega in zip(panels, frequencies, strict=True):
         _circle(axes, f"ω = {omega:.2g}")
         for pos, radius, colour in zip(starts, (0.5, 0.75), (BLUE, ORANGE), strict=True):
-            _arrow(axes, pos * omega, str(pos), colour)
-            _arrow(axes, (pos + k) * omega, str(pos + k), colour)
-            _arc(axes, pos * omega, (pos + k) * omega, radius, colour)
+            start, end = from_the_top(pos, omega), from_the_top(pos + k, omega)
+            _arrow(axes, start, str(pos), colour)
+            _arrow(axes, end, str(pos + k), colour)
+            _arc(axes, start, end, radius, colour)
     angles = ", ".join(f"{math.degrees(k * omega):.0f}" for omega in frequencies)
     fig.alt = (
         f"Arrows on the unit circle for {len(frequencies)} frequencies, at positions"
-        f" {' and '.join(map(str, starts))} and {k} positions later. For each frequency the angle"
-        f" of rotation is the same from every position: {angles} degrees."
+        f" {' and '.join(map(str, starts))} and {k} positions later, clockwise from position 0 at"
+        " the top. For each frequency the angle of rotation is the same from every position:"
+        f" {angles} degrees."
     )
     return fig
 
