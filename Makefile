@@ -1,5 +1,6 @@
 # One target per task of the project; `make help` lists them.
-# Every target sets up what it needs. Nothing is installed outside $(VENV) and book/vendor.
+# Every target sets up what it needs. Nothing is installed outside $(VENV) and book/vendor, except
+# that `make test` installs Chromium for root on Debian or Ubuntu if there is no browser.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -112,7 +113,7 @@ lock: $(READY) ## rewrite requirements.lock from the ranges of pyproject.toml (H
 	$(PY) -m tools.lock $(HOLD)
 
 .PHONY: clean
-clean: ## remove everything that these targets made
+clean: ## remove everything that these targets made, except lab/
 	rm -rf $(VENV) .verified site _build build dist *.egg-info book/vendor book/node_modules
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find tfmr tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,6 +9,8 @@ from tfmr.figures.analysis import (
     attention_maps,
     head_ablation,
     head_grid,
+    lens_table,
+    patching_effects,
     residual_stream_norms,
     sublayer_ablation,
 )
@@ -143,3 +145,43 @@ def test_residual_stream_norms() -> None:
     assert small(figure)
     with pytest.raises(TfmrError, match=r"2 sublayers need 3 norms .* got 2 and 2"):
         residual_stream_norms(["attention", "feed-forward"], [10, 11], [3, 6])
+
+
+def test_lens_table() -> None:
+    predicted = [["a", "dog", "dog"], ["dog", "dog", "runs"]]
+    probabilities = torch.tensor([[0.996, 0.25, 0.75], [1.0, 0.5, 0.125]])
+    figure = lens_table(["a", "dog"], predicted, probabilities)
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.texts] == [
+        "a  1.00", "dog  0.25", "dog  0.75", "dog  1.00", "dog  0.50", "runs  0.12",
+    ]  # fmt: skip
+    bold = [text.get_text().split()[0] for text in axes.texts if text.get_fontweight() == "bold"]
+    assert bold == ["dog", "dog", "runs"]
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    assert names == ["embeddings", "block 1", "block 2"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "dog"]
+    assert torch.equal(torch.tensor(axes.images[0].get_array().tolist()), probabilities)
+    assert "a: a 1.00, dog 0.25, dog 0.75; dog: dog 1.00, dog 0.50, runs 0.12." in figure.alt
+    assert small(figure)
+    with pytest.raises(TfmrError, match=r"2 positions and 3 depths .* got 1 input tokens"):
+        lens_table(["a"], predicted, probabilities)
+
+
+def test_patching_effects() -> None:
+    effects = {
+        "encoder": torch.tensor([[0.0, 1.0], [-0.001, 0.99]]),
+        "decoder": torch.tensor([[0.0], [-0.25], [1.0]]),
+    }
+    tokens = {"encoder": ["Ein", "Hund/Mann"], "decoder": ["A"]}
+    figure = patching_effects(effects, tokens)
+    encoder, decoder = figure.axes
+    assert [axes.get_title() for axes in (encoder, decoder)] == ["encoder", "decoder"]
+    assert [text.get_text() for text in encoder.texts] == ["0.00", "1.00", "0.00", "0.99"]
+    assert [text.get_text() for text in decoder.texts] == ["0.00", "−0.25", "1.00"]
+    assert [label.get_text() for label in encoder.get_yticklabels()] == ["embeddings", "block 1"]
+    assert [label.get_text() for label in encoder.get_xticklabels()] == tokens["encoder"]
+    assert {axes.images[0].get_clim() for axes in figure.axes} == {(0, 1)}
+    assert "encoder, block 1: Ein 0.00, Hund/Mann 0.99; decoder, embeddings: A 0.00" in figure.alt
+    assert small(figure)
+    with pytest.raises(TfmrError, match=r"'decoder': 1\}: got .*'decoder': 2\}"):
+        patching_effects(effects, tokens | {"decoder": ["A", "dog"]})

@@ -1,4 +1,4 @@
-"""Figures of a trained model: attention maps of its heads, ablations, residual stream norms."""
+"""Figures of a trained model: attention maps, ablations, logit lens, patching, stream norms."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -339,4 +339,109 @@ def residual_stream_norms(
         for name, output, norm in zip(names, added, norms[1:], strict=True)
     )
     fig.alt = f"Mean norm of the residual stream: {norms[0]:.1f} for the embedding; {listed}."
+    return fig
+
+
+def _depths(number: int) -> list[str]:
+    """Names of the residual stream of a stack: before its first block and after each block."""
+    return ["embeddings", *(f"block {layer}" for layer in range(1, number))]
+
+
+@styled
+def lens_table(
+    inputs: Sequence[str],
+    predicted: Sequence[Sequence[str]],
+    probabilities: Float[Tensor, "position depth"],
+) -> Figure:
+    """The logit lens for one sentence: the most probable token at each depth of the decoder.
+
+    One row per position and one column per depth. A token that agrees with the last column is bold.
+
+    Args:
+        inputs: the input token of each position.
+        predicted: the most probable tokens, ``[position][depth]``.
+        probabilities: their probabilities.
+
+    Raises:
+        TfmrError: if the numbers of tokens and of probabilities differ.
+    """
+    positions, n_depths = probabilities.shape
+    require(
+        [len(inputs), len(predicted)] == [positions, positions]
+        and all(len(row) == n_depths for row in predicted),
+        f"probabilities of {positions} positions and {n_depths} depths need as many tokens: got "
+        f"{len(inputs)} input tokens and {[len(row) for row in predicted]} predicted ones",
+    )
+    fig, (axes,) = figure(height=0.55 + 0.27 * positions)
+    axes.imshow(probabilities.tolist(), cmap=HEAT, vmin=0, vmax=1, aspect="auto")
+    for position, row in enumerate(predicted):
+        for depth, token in enumerate(row):
+            probability = float(probabilities[position, depth])
+            axes.text(
+                depth, position, f"{token}  {probability:.2f}",
+                ha="center", va="center", fontsize=9,
+                fontweight="bold" if token == row[-1] else "normal",
+                color="white" if probability > 0.6 else INK,
+            )  # fmt: skip
+    axes.set_xticks(range(n_depths), _depths(n_depths))
+    axes.xaxis.tick_top()
+    axes.set_yticks(range(positions), list(inputs))
+    axes.set_ylabel("input token")
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    listed = "; ".join(
+        f"{token}: " + ", ".join(f"{p} {float(q):.2f}" for p, q in zip(row, values, strict=True))
+        for token, row, values in zip(inputs, predicted, probabilities, strict=True)
+    )
+    fig.alt = (
+        f"The most probable next token and its probability, for each input token, at the depths"
+        f" {', '.join(_depths(n_depths))}. {listed}."
+    )
+    return fig
+
+
+@styled
+def patching_effects(
+    effects: Mapping[str, Float[Tensor, "depth position"]], tokens: Mapping[str, Sequence[str]]
+) -> Figure:
+    """The effect of patching the residual stream at one position and depth, a panel per stack.
+
+    Args:
+        effects: by stack, the restored fraction of the logit difference: 0 for no effect, 1 for the
+            prediction of the other sentence.
+        tokens: the token of each position, by stack.
+
+    Raises:
+        TfmrError: if the numbers of tokens and of positions differ.
+    """
+    columns = {stack: values.shape[1] for stack, values in effects.items()}
+    given = {stack: len(tokens[stack]) for stack in effects}
+    require(columns == given, f"expected as many tokens as positions, {columns}: got {given}")
+    n_depths = max(len(values) for values in effects.values())
+    fig, panels = figure(
+        1, len(effects), height=1.3 + 0.4 * n_depths, width_ratios=list(columns.values()),
+        gridspec_kw={"wspace": 0.1},
+    )  # fmt: skip
+    for index, (axes, (stack, values)) in enumerate(zip(panels, effects.items(), strict=True)):
+        heatmap(
+            axes, values.tolist(),
+            row_labels=[] if index else _depths(len(values)),
+            column_labels=list(tokens[stack]), limit=1.0,
+        )  # fmt: skip
+        for text in axes.texts:
+            text.set_text(_minus(text.get_text()))
+        axes.set_aspect("auto")
+        axes.tick_params(axis="x", rotation=90)
+        axes.set_title(stack)
+    listed = "; ".join(
+        f"{stack}, {depth}: "
+        + ", ".join(
+            f"{token} {_minus(f'{float(value):.2f}')}"
+            for token, value in zip(tokens[stack], row, strict=True)
+        )
+        for stack, values in effects.items()
+        for depth, row in zip(_depths(len(values)), values, strict=True)
+    )
+    fig.alt = f"Fraction of the logit difference restored by patching one position. {listed}."
     return fig
