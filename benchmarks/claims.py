@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.copying import VARIANTS
+from benchmarks.depth import CONNECTIONS
 from benchmarks.heads import MODEL, ablations, weights_fingerprint
+from benchmarks.paired import Difference, paired_difference
 from benchmarks.record import Record, read_all
 from benchmarks.scaling import Row, fitted, points
 from benchmarks.speed import OWN, PEAK
@@ -52,6 +54,10 @@ def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
         *attention(records["cost/attention"]["rows"]),
         *decoding(records["cost/decoding"]["rows"]),
         *training(records["cost/training"]["rows"]),
+        *networks(records["depth-feed-forward"]["rows"]),
+        *blocks(records["depth-encoder"]),
+        *warm_up(records["depth-warm-up"]["rows"]),
+        *effects(records["ablations"]["rows"]),
     ]
     return [claim for claim, holds in claims if not holds]
 
@@ -323,3 +329,102 @@ def exponent(rows: list[Row], quantity: str, **selection: str) -> float:
         and all(row[name] == value for name, value in selection.items())
     )
     return float(law["exponent"])
+
+
+def networks(rows: list[Row]) -> Claims:
+    """The statements of chapter 7 about stacks of feed-forward networks.
+
+    A run has trained if its loss is below 0.5 nats; the counts are those of three learning rates.
+    """
+    expected = {(stack, blocks): [5, 5, 5] for stack in CONNECTIONS for blocks in (4, 12)}
+    expected["plain, Xavier", 12] = [5, 3, 2]
+    expected |= {
+        ("plain, Xavier", 32): [0, 0, 0],
+        ("plain", 32): [5, 0, 0],
+        ("residual", 32): [0, 0, 1],
+        ("scaled residual", 32): [5, 5, 0],
+        ("post-norm", 32): [5, 4, 0],
+        ("pre-norm", 32): [5, 5, 5],
+    }
+    for (stack, blocks), counts in expected.items():
+        found = [
+            sum(loss < 0.5 for loss in losses(rows, stack=stack, blocks=blocks, peak_lr=peak_lr))
+            for peak_lr in (3e-4, 1e-3, 3e-3)
+        ]
+        claim = f"depth-feed-forward: {stack}, {blocks} networks: {found} runs trained"
+        yield f"{claim}, expected {counts}", found == counts
+    deep = [row for row in rows if row["blocks"] == 32]
+    ratios = [row["first_grad"] / row["last_grad"] for row in deep if row["stack"] == "plain"]
+    kept = min(ratios) > 1 / 4 and max(ratios) < 4
+    yield "depth-feed-forward: the gradient of the plain stack does not vanish", kept
+    parallel = min(row["cosine"] for row in deep if row["stack"].startswith("plain"))
+    yield "depth-feed-forward: the vectors of plain stacks are nearly parallel", parallel > 0.86
+
+
+def blocks(record: Record) -> Claims:
+    """The statements of chapter 7 about stacks of encoder blocks."""
+    rows, chance = record["rows"], record["settings"]["uniform_loss"]
+    for stack in ("plain", "post-norm"):
+        near = min(losses(rows, stack=stack)) > chance - 0.1
+        yield f"depth-encoder: {stack} remains near chance level", near
+    large = min(losses(rows, stack="residual")) > 200
+    yield "depth-encoder: the loss with a residual connection alone is above 200", large
+    for stack in ("scaled residual", "pre-norm"):
+        yield f"depth-encoder: {stack} learns", max(losses(rows, stack=stack)) < 1.1
+
+
+def warm_up(rows: list[Row]) -> Claims:
+    """The statements of chapter 7 about warm-up."""
+    for stack in ("post-norm", "pre-norm"):
+        for n_blocks in (6, 12):
+            for peak_lr in (3e-4, 1e-3, 3e-3):
+                settings = {"stack": stack, "blocks": n_blocks, "peak_lr": peak_lr}
+                with_warm_up, without = (
+                    losses(rows, **settings, warmup=steps) for steps in (200, 0)
+                )
+                helps = paired_difference(with_warm_up, without).high < 0
+                expected = (stack, n_blocks, peak_lr) == ("post-norm", 12, 1e-3)
+                claim = f"depth-warm-up: {stack}, {n_blocks} blocks, {peak_lr:g}"
+                yield (
+                    f"{claim}: warm-up {'helps' if expected else 'does not help'}",
+                    (helps == expected),
+                )
+
+
+def effects(rows: list[Row]) -> Claims:
+    """The statements of chapter 11 about label smoothing and warm-up."""
+
+    def difference(quantity: str, baseline: Row, **changed: object) -> Difference:
+        recipe = {"norm": "pre", "label_smoothing": 0.1, "peak_lr": 3e-3, "warmup": True}
+        with_it = select(rows, quantity, **recipe | changed)
+        return paired_difference(with_it, select(rows, quantity, **recipe | changed | baseline))
+
+    plain: Row = {"label_smoothing": 0.0}
+    yield "ablations: label smoothing raises the loss", difference("valid_loss", plain).low > 0
+    lower = difference("confidence", plain).high < 0
+    yield "ablations: label smoothing lowers the confidence", lower
+    yield "ablations: its effect on accuracy is noise", difference("accuracy", plain).is_noise
+    fewer = difference("valid_exact", plain).high < 0
+    yield "ablations: label smoothing costs exact matches", fewer
+    for norm, peak_lr in (("pre", 1e-3), ("pre", 3e-3), ("pre", 1e-2), ("post", 3e-3)):
+        loss, exact = (
+            difference(quantity, {"warmup": False}, norm=norm, peak_lr=peak_lr)
+            for quantity in ("valid_loss", "valid_exact")
+        )
+        claim = f"ablations: {norm}-norm, {peak_lr:g}: warm-up"
+        if peak_lr == 1e-2:
+            yield f"{claim} helps", loss.high < 0 < exact.low
+        else:
+            yield f"{claim} costs", exact.high < 0 < loss.low
+    yield "ablations: no run diverged", not any(row["diverged"] for row in rows)
+
+
+def losses(rows: list[Row], **selection: object) -> list[float]:
+    """The losses of the selected runs, in the order of the seeds."""
+    return select(rows, "loss", **selection)
+
+
+def select(rows: list[Row], quantity: str, **selection: object) -> list[float]:
+    """``quantity`` of the rows with the values ``selection``, in the order of the seeds."""
+    chosen = [row for row in rows if all(row[name] == value for name, value in selection.items())]
+    return [row[quantity] for row in sorted(chosen, key=lambda row: row["seed"])]

@@ -45,6 +45,10 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
         ("cost/attention", "seconds", 9.0, "cost/attention: the fit"),
         ("inside", "difference_interval", [-1, 1], "inside: beam search is ahead of greedy"),
         ("inside", "bleu", 12.0, "inside: repetition is more than two thirds of the BLEU lost"),
+        ("depth-feed-forward", "loss", 0.6, "depth-feed-forward: pre-norm, 32 networks: [5, 5, 4]"),
+        ("depth-encoder", "loss", 1.2, "depth-encoder: pre-norm learns"),
+        ("depth-warm-up", "loss", 9.0, "depth-warm-up: post-norm, 12 blocks, 0.001: warm-up helps"),
+        ("ablations", "diverged", True, "ablations: no run diverged"),
     ],
 )
 def test_a_changed_value_is_reported(
@@ -52,9 +56,10 @@ def test_a_changed_value_is_reported(
 ) -> None:
     path = copied / f"{name}.json"
     record = json.loads(path.read_text("utf-8"))
-    # A peer of speed, tfmr in quality, seed 2 after 5 minutes in multi30k, elsewhere the last row.
+    # A peer of speed, tfmr in quality, seed 2 after 5 minutes in multi30k, 12 post-norm blocks with
+    # warm-up in depth-warm-up, elsewhere the last row.
     rows = [row for row in record["rows"] if column in row and row.get("system") != "peak"]
-    index = {"speed": 2, "quality": 0, "multi30k": 12}.get(name, -1)
+    index = {"speed": 2, "quality": 0, "multi30k": 12, "depth-warm-up": 54}.get(name, -1)
     rows[index][column] = value
     path.write_text(json.dumps(record), "utf-8")
     found = claims.check(copied, copied / "README.md")

@@ -13,14 +13,16 @@ from matplotlib.text import Text
 
 from tfmr.errors import TfmrError
 from tfmr.figures.layers import (
+    LOWEST,
     activation_functions,
+    final_losses,
     gradient_norm_curves,
     loss_curves,
     norm_placement,
     normalisation_axes,
     norms_by_depth,
 )
-from tfmr.figures.style import BLUE, DPI, ORANGE
+from tfmr.figures.style import BLUE, DPI, GRID, ORANGE
 
 
 def test_norms_by_depth() -> None:
@@ -60,14 +62,14 @@ def test_normalisation_axes() -> None:
 def test_norm_placement() -> None:
     fig = norm_placement()
     for axes, order in zip(
-        fig.axes, (["sublayer", "+", "norm"], ["norm", "sublayer", "+"]), strict=True
+        fig.axes, (["sublayer", "+", "layer norm"], ["layer norm", "sublayer", "+"]), strict=True
     ):
-        texts = [t for t in axes.findobj(Text) if t.get_text() in {"sublayer", "norm", "+"}]
+        texts = [t for t in axes.findobj(Text) if t.get_text() in {"sublayer", "layer norm", "+"}]
         texts.sort(key=lambda text: text.get_position()[0])
         assert [text.get_text() for text in texts] == order
         assert all(a.get_position()[0] < b.get_position()[0] for a, b in pairwise(texts))
-        norm = next(text for text in texts if text.get_text() == "norm")
-        assert (norm.get_position()[1] == 0) == (order[-1] == "norm")
+        norm = next(text for text in texts if text.get_text() == "layer norm")
+        assert (norm.get_position()[1] == 0) == (order[-1] == "layer norm")
 
 
 def test_loss_curves_of_one_run() -> None:
@@ -124,6 +126,27 @@ def test_six_curves_fit_into_the_limit() -> None:
     heights = sorted(text.xy[1] for text in fig.axes[0].texts)
     assert all(above - below > 0.05 for below, above in pairwise(heights))
     assert len(fig._repr_png_()[0]) <= 60_000
+
+
+def test_final_losses() -> None:
+    losses = {
+        "plain": {"4 layers": [0.5, 0.25], "32 layers": [2.0, 7321.0]},
+        "residual": {"4 layers": [0.1, 1e-7], "32 layers": [1e-6, 1e-8]},
+    }
+    fig = final_losses(losses, chance_loss=2.3)
+    (axes,) = fig.axes
+    chance, *points = [line for line in axes.lines if line.get_color() != GRID]
+    assert list(chance.get_xdata()) == [2.3, 2.3]
+    shown = [list(line.get_xdata()) for line in points]
+    assert shown == [[0.5, 0.25], [2.0, 7321.0], [0.1, LOWEST], [LOWEST, LOWEST]]
+    assert [round(line.get_ydata()[0]) for line in points] == [0, 0, 1, 1]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["plain", "residual"]
+    [legend] = fig.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["4 layers", "32 layers"]
+    colours = {line.get_color() for line in points}
+    assert len(colours) == len({line.get_marker() for line in points}) == 2
+    assert "at chance 2.30. plain, 4 layers 0.25 to 0.5, 32 layers 2 to 7,321; residual" in fig.alt
+    assert "4 layers below 0.0001 to 0.1, 32 layers below 0.0001." in fig.alt
 
 
 def test_gradient_norm_curves() -> None:

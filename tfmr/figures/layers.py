@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Transform, blended_transform_factory
 
 from tfmr.errors import require
 from tfmr.figures.diagram import box, line, operation
@@ -32,6 +33,12 @@ Runs = Sequence[float] | Sequence[Sequence[float]]
 
 DASHES: tuple[Any, ...] = ("-", (0, (4, 2)), (0, (1, 1.3)), (0, (5, 2, 1, 2)))
 """Line styles, so that a curve remains visible where another has the same values."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P")
+"""Markers, which distinguish variants without their colour."""
+
+LOWEST = 1e-4
+"""The lowest loss that is drawn."""
 
 POINTS = 50
 """The largest number of points of a training curve; more hide the curves behind their noise."""
@@ -131,13 +138,13 @@ def norm_placement() -> Figure:
         line(axes, (11.0, 0.0), (11.8, 0.0), colour=BLUE)
         axes.text(0.3, 0, "$x$", ha="center", va="center", fontsize=12)
     post, pre = panels
-    size = (1.8, 0.8)
+    size = (2.2, 0.8)
     line(post, (1.5, 0.0), (1.5, 1.4), (6.5, 1.4), (6.5, 0.32))
     box(post, (4.0, 1.4), "sublayer", INK, size)
     operation(post, (6.5, 0.0), "+")
-    box(post, (9.2, 0.0), "norm", ORANGE, size)
+    box(post, (9.2, 0.0), "layer norm", ORANGE, size)
     line(pre, (1.5, 0.0), (1.5, 1.4), (9.2, 1.4), (9.2, 0.32))
-    box(pre, (3.7, 1.4), "norm", ORANGE, size)
+    box(pre, (3.7, 1.4), "layer norm", ORANGE, size)
     box(pre, (6.7, 1.4), "sublayer", INK, size)
     operation(pre, (9.2, 0.0), "+")
     fig.alt = (
@@ -205,6 +212,63 @@ def loss_curves(curves: Mapping[str, Runs], chance_loss: float, alt: str) -> Fig
     label_ends(axes, ends)
     fig.alt = alt
     return fig
+
+
+@styled
+def final_losses(losses: Mapping[str, Mapping[str, Sequence[float]]], chance_loss: float) -> Figure:
+    """Losses at the end of training, on a logarithmic axis: a row per stack, a point per seed.
+
+    A vertical line marks the loss at chance level. Losses below ``LOWEST`` are drawn there.
+
+    Args:
+        losses: the losses of all seeds, by stack and by variant. Variants have a colour and a
+            marker each, and the same names in all stacks.
+        chance_loss: the loss of a uniform prediction.
+    """
+    variants = list(dict.fromkeys(name for of_stack in losses.values() for name in of_stack))
+    fig, (axes,) = figure(height=1.0 + 0.17 * len(losses) * (len(variants) + 0.8))
+    axes.axvline(chance_loss, color=MUTED, lw=1)
+    spacing = 0.75 / len(variants)
+    for row, of_stack in enumerate(losses.values()):
+        for k, variant in enumerate(variants):
+            x = [max(LOWEST, loss) for loss in of_stack.get(variant, ())]
+            y = [row + spacing * (k - (len(variants) - 1) / 2)] * len(x)
+            style: Any = {"color": CYCLE[k], "marker": MARKERS[k], "alpha": 0.75, "ls": ""}
+            axes.plot(x, y, **style, ms=5, mew=0, label=variant if row == 0 else None)
+    axes.set(xscale="log", xlabel="loss in nats", yticks=range(len(losses)))
+    axes.set_yticklabels(losses)
+    axes.set_ylim(len(losses) - 0.5, -0.5)
+    for row in range(1, len(losses)):
+        axes.axhline(row - 0.5, color=GRID, lw=1)
+    axes.text(chance_loss, 1.02, "chance", color=MUTED, ha="center", transform=_above(axes))
+    if len(variants) > 1:
+        fig.legend(loc="outside lower center", ncols=len(variants))
+    listed = [
+        f"{stack}, {', '.join(f'{name} {_range(values)}' for name, values in of_stack.items())}"
+        for stack, of_stack in losses.items()
+    ]
+    fig.alt = (
+        f"Losses at the end of training, lowest to highest seed; at chance {chance_loss:.2f}."
+        f" {'; '.join(listed)}."
+    )
+    return fig
+
+
+def _above(axes: Axes) -> Transform:
+    """Coordinates of the data in x, and of the axes in y."""
+    return blended_transform_factory(axes.transData, axes.transAxes)
+
+
+def _range(losses: Sequence[float]) -> str:
+    """The lowest and the highest loss, with two digits."""
+
+    def written(loss: float) -> str:
+        if loss < LOWEST:
+            return f"below {LOWEST:g}"
+        return f"{loss:.2g}" if loss < 100 else f"{loss:,.0f}"
+
+    low, high = written(min(losses)), written(max(losses))
+    return low if low == high else f"{low} to {high}"
 
 
 @styled
