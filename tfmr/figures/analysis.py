@@ -28,8 +28,8 @@ from tfmr.figures.style import (
     styled,
 )
 
+# The tokens of the queries and of the keys of an attention map.
 Tokens = tuple[Sequence[str], Sequence[str]]
-"""The tokens of the queries and of the keys of an attention map."""
 
 WEIGHT_TICKS = (0, 0.1, 0.25, 0.5, 1)
 SCALE = (

@@ -28,8 +28,8 @@ from tfmr.figures.style import (
     styled,
 )
 
+# A value per training step, of one run or of one run per seed.
 Runs = Sequence[float] | Sequence[Sequence[float]]
-"""A value per training step, of one run or of one run per seed."""
 
 DASHES: tuple[Any, ...] = ("-", (0, (4, 2)), (0, (1, 1.3)), (0, (5, 2, 1, 2)))
 """Line styles, so that a curve remains visible where another has the same values."""
