@@ -34,11 +34,12 @@ class Copy:
         return target
 
     def chapter(self, pattern: str) -> str:
-        """Add the only chapter whose name matches ``pattern``; return its name."""
+        """Add all pages, to which chapters link; return the chapter that matches ``pattern``."""
+        for suffix in ("*.ipynb", "*.md", "*.bib"):
+            for page in (ROOT / "book").glob(suffix):
+                self.add(page.relative_to(ROOT).as_posix())
         [path] = (ROOT / "book").glob(pattern)
-        name = path.relative_to(ROOT).as_posix()
-        self.add(name)
-        return name
+        return path.relative_to(ROOT).as_posix()
 
     def write_chapter(
         self, *sources: str, name: str = "book/01-small.ipynb", **settings: str

@@ -21,7 +21,7 @@ def assert_fails(done: CompletedProcess[str], *messages: str) -> None:
     output = done.stdout + done.stderr
     assert done.returncode == 1, output
     assert "FAILED" in output
-    assert "ModuleNotFoundError" not in output
+    assert "No module named" not in output
     assert "NOT all passed" in output
     for message in messages:
         assert message in output
@@ -55,9 +55,19 @@ def test_a_missing_stored_output(copy: Any) -> None:
 
 
 def test_a_cell_that_raises(copy: Any) -> None:
-    copy.plant(copy.write_chapter(*SMALL), "x > 0.3", "assert x < 0.3")
+    copy.plant(copy.write_chapter(*SMALL), "x > 0.3", "1 / 0")
     copy.run("tools.notebooks", "normalise", "book/01-small.ipynb")
-    assert_fails(copy.verify(), "AssertionError")
+    assert_fails(copy.verify(), "ZeroDivisionError")
+
+
+def test_a_failing_assert(copy: Any) -> None:
+    name = copy.write_chapter("x = 0.1 + 0.2\nprint(x > 0.3)", "assert x > 0.3")
+    copy.plant(name, "assert x > 0.3", "assert x < 0.3")
+    assert_fails(copy.verify(), "Unexpected output fields", "stderr")
+    done = copy.run("tools.notebooks", "refresh", name)
+    assert done.returncode == 1
+    assert "writes to stderr" in done.stderr
+    assert "This differs from the book" in done.stderr
 
 
 def test_a_cell_that_warns(copy: Any) -> None:
@@ -128,7 +138,7 @@ def test_a_fault_in_the_package_fails_the_chapter(
 ) -> None:
     name = copy.chapter(chapter)
     copy.plant(*fault)
-    assert_fails(copy.verify(name), name, "Notebook cell execution failed")
+    assert_fails(copy.verify(name), name, "Unexpected output fields", "stderr")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +157,7 @@ def test_a_fault_in_the_package_fails_its_unit_test(
     done = copy.unit_tests(tests)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 failed" in done.stdout
-    assert "ModuleNotFoundError" not in done.stdout
+    assert "No module named" not in done.stdout
 
 
 def test_a_change_in_the_package_runs_the_chapter_again(copy: Any) -> None:
