@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from pybtex.database import Entry, Person
 
-from tools.citations import PREFIXES, address, addresses, entries, label, names
+from tools.citations import BIBLIOGRAPHY, PREFIXES, address, addresses, entries, label, names
 
 ENTRIES = entries()
 
@@ -121,3 +121,10 @@ def test_the_label_of_an_unknown_key_is_an_error() -> None:
 )
 def test_names(authors: list[str], expected: str) -> None:
     assert names([Person(author) for author in authors]) == expected
+
+
+def test_every_entry_is_cited() -> None:
+    book = BIBLIOGRAPHY.parent
+    pages = [*book.glob("*.ipynb"), *book.glob("*.md")]
+    text = "\n".join(page.read_text("utf-8") for page in pages)
+    assert [key for key, url in addresses().items() if url not in text] == []

@@ -158,3 +158,9 @@ def test_addresses_are_set_in_one_place() -> None:
     for name in ("Repository", "Documentation"):
         address = portable.published(name)
         assert address is None or address in text
+
+
+@pytest.mark.parametrize("path", notebooks.chapters(), ids=lambda path: path.stem)
+def test_a_chapter_reads_no_file_beside_it(path: Path) -> None:
+    code = [cell.source for cell in notebooks.read(path).cells if cell.cell_type == "code"]
+    assert not re.search(r"\.\./|benchmarks/|open\(\"book|Path\(\"(?!/)[\w-]+/", "\n".join(code))

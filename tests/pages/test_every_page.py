@@ -1,6 +1,7 @@
 """What must hold on every page of the built site, in a browser that can reach no other host."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -192,6 +193,13 @@ def test_search_finds(visit: Visit, word: str, found: str) -> None:
     page.locator(f"#search-results a[href*='{found}']").first.wait_for(timeout=5000)
     assert visit.missing == []
     assert visit.errors == []
+
+
+@pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
+def test_the_download_button_gives_the_portable_notebook(path: Path) -> None:
+    text = (SITE / f"{path.stem}.html").read_text(encoding="utf-8")
+    [link] = set(re.findall(r'href="(_sources/[^"]+\.ipynb)"', text))
+    assert (SITE / link).read_bytes() == path.read_bytes()
 
 
 def test_front_door() -> None:
