@@ -13,7 +13,7 @@ from cycler import cycler
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure as MatplotlibFigure
 
 INK = "#1f2933"
@@ -34,6 +34,8 @@ SIGNED = LinearSegmentedColormap.from_list("tfmr.signed", [ORANGE, "#ffffff", BL
 
 WIDTH = 6.2
 """Width in inches, as displayed in the text column; phones display about 60 % of it."""
+CONTRAST = 4.5
+"""The smallest contrast of text of normal size that WCAG 2 allows at level AA."""
 DPI = 144
 """Dots per inch of a PNG."""
 LOWER_DPI = (120, 96)
@@ -162,6 +164,29 @@ def label_ends(axes: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
         )  # fmt: skip
 
 
+def contrast(first: Any, second: Any) -> float:
+    """The contrast ratio of two opaque colours, from 1 to 21, as WCAG 2 defines it."""
+
+    def luminance(colour: Any) -> float:
+        linear = (
+            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+            for part in to_rgb(colour)
+        )
+        return sum(w * part for w, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    dark, light = sorted((luminance(first), luminance(second)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def text_colour(background: Any) -> str:
+    """The colour of text on an opaque ``background``: ink, white or black.
+
+    It is the first of these whose contrast is at least ``CONTRAST``. Every background has one,
+    because no colour has a smaller contrast than 4.58 to both white and black.
+    """
+    return next(c for c in (INK, "white", "black") if contrast(c, background) >= CONTRAST)
+
+
 @styled
 def heatmap(
     axes: Axes,
@@ -182,7 +207,7 @@ def heatmap(
     grid = [[float(value) for value in row] for row in values]
     largest = max((abs(value) for row in grid for value in row), default=1.0) or 1.0
     top = limit if limit is not None else largest
-    axes.imshow(
+    image = axes.imshow(
         grid,
         cmap=SIGNED if signed else HEAT,
         vmin=-top if signed else 0.0,
@@ -197,8 +222,7 @@ def heatmap(
     if numbers:
         for i, row in enumerate(grid):
             for j, value in enumerate(row):
-                dark = abs(value) > 0.6 * top
                 axes.text(
-                    j, i, f"{value:.{digits}f}", ha="center", va="center", fontsize=9,
-                    color="white" if dark else INK,
+                    j, i, f"{value:.{digits}f}".replace("-", "−"), ha="center", va="center",
+                    fontsize=9, color=text_colour(image.to_rgba(value)),
                 )  # fmt: skip
