@@ -25,6 +25,7 @@ from tfmr.figures.style import (
     Figure,
     figure,
     heatmap,
+    minus,
     styled,
 )
 
@@ -199,10 +200,8 @@ def head_ablation(
             signed=True, digits=digits, limit=largest,
         )  # fmt: skip
         widths = [width for row in half_widths[kind] for width in row] if half_widths else []
-        for place, text in enumerate(axes.texts):
-            text.set_text(_minus(text.get_text()))
-            if half_widths:
-                text.set_text(f"{text.get_text()}\n±{widths[place]:.{digits}f}")
+        for text, half in zip(axes.texts, widths, strict=bool(widths)):
+            text.set_text(f"{text.get_text()}\n±{half:.{digits}f}")
         axes.set_title(kind)
         axes.set_xlabel("head")
     panels[0].set_ylabel("layer")
@@ -211,7 +210,7 @@ def head_ablation(
         + ", ".join(
             f"layer {layer + 1} "
             + " ".join(
-                _minus(f"{value:.{digits}f}")
+                minus(f"{value:.{digits}f}")
                 + (f" ±{half_widths[kind][layer][head]:.{digits}f}" if half_widths else "")
                 for head, value in enumerate(row)
             )
@@ -225,11 +224,6 @@ def head_ablation(
 
 def _layers(lost: Mapping[str, Sequence[Sequence[int | float]]]) -> int:
     return max(len(rows) for rows in lost.values())
-
-
-def _minus(number: str) -> str:
-    """The ``number`` with a typographic minus sign, and without a sign if it is zero."""
-    return number.replace("-", "−") if float(number) else number.removeprefix("-")
 
 
 @styled
@@ -275,7 +269,7 @@ def sublayer_ablation(
             if intervals:
                 panel.plot((low, high), (place, place), color=INK, lw=1.4)
         panels[-1 if high == end else 0].text(
-            max(high, 0) + 0.012 * span, place, _minus(f"{value:.{digits}f}"),
+            max(high, 0) + 0.012 * span, place, minus(f"{value:.{digits}f}"),
             va="center", fontsize=9,
         )  # fmt: skip
     axes.set_yticks(range(len(parts)), [f"{group}, {name}" for group, name, _ in parts])
@@ -294,8 +288,8 @@ def sublayer_ablation(
             )  # fmt: skip
     fig.supxlabel(f"{unit} lost", fontsize=10)
     listed = ", ".join(
-        f"{group} {name} {_minus(f'{value:.{digits}f}')}"
-        + (f" (from {_minus(f'{low:.{digits}f}')} to {high:.{digits}f})" if intervals else "")
+        f"{group} {name} {minus(f'{value:.{digits}f}')}"
+        + (f" (from {minus(f'{low:.{digits}f}')} to {high:.{digits}f})" if intervals else "")
         for (group, name, value), (low, high) in zip(parts, ranges, strict=True)
     )
     fig.alt = f"Bars of the {unit} lost when a sublayer is ablated: {listed}."
@@ -429,15 +423,13 @@ def patching_effects(
             row_labels=[] if index else _depths(len(values)),
             column_labels=list(tokens[stack]), limit=1.0,
         )  # fmt: skip
-        for text in axes.texts:
-            text.set_text(_minus(text.get_text()))
         axes.set_aspect("auto")
         axes.tick_params(axis="x", rotation=90)
         axes.set_title(stack)
     listed = "; ".join(
         f"{stack}, {depth}: "
         + ", ".join(
-            f"{token} {_minus(f'{float(value):.2f}')}"
+            f"{token} {minus(f'{float(value):.2f}')}"
             for token, value in zip(tokens[stack], row, strict=True)
         )
         for stack, values in effects.items()

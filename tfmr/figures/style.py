@@ -187,6 +187,11 @@ def text_colour(background: Any) -> str:
     return next(c for c in (INK, "white", "black") if contrast(c, background) >= CONTRAST)
 
 
+def minus(number: str) -> str:
+    """The ``number`` with a typographic minus sign, and without a sign if it is zero."""
+    return number.replace("-", "−") if float(number) else number.removeprefix("-")
+
+
 @styled
 def heatmap(
     axes: Axes,
@@ -223,6 +228,6 @@ def heatmap(
         for i, row in enumerate(grid):
             for j, value in enumerate(row):
                 axes.text(
-                    j, i, f"{value:.{digits}f}".replace("-", "−"), ha="center", va="center",
-                    fontsize=9, color=text_colour(image.to_rgba(value)),
+                    j, i, minus(f"{value:.{digits}f}"), ha="center", va="center", fontsize=9,
+                    color=text_colour(image.to_rgba(value)),
                 )  # fmt: skip
