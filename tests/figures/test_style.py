@@ -9,16 +9,20 @@ import torch
 from tfmr.figures.style import (
     CYCLE,
     DPI,
+    HEAT,
     INK,
     LOWER_DPI,
     PNG_BYTES,
     RC,
+    SIGNED,
     WIDTH,
     Figure,
+    contrast,
     figure,
     heatmap,
     label_ends,
     styled,
+    text_colour,
 )
 
 
@@ -115,9 +119,11 @@ def test_heatmap_values(signed: bool) -> None:
     values = [[0.0, 0.25], [1.0, -0.9 if signed else 0.9]]
     heatmap(axes, values, row_labels=["a", "b"], column_labels=["c", "d"], signed=signed)
     texts = {text.get_text(): text.get_color() for text in axes.texts}
-    last = "-0.90" if signed else "0.90"
-    assert texts == {"0.00": INK, "0.25": INK, "1.00": "white", last: "white"}
+    assert list(texts) == ["0.00", "0.25", "1.00", "-0.90" if signed else "0.90"]
     (image,) = axes.images
+    colours = SIGNED if signed else HEAT
+    for value, colour in zip((*values[0], *values[1]), texts.values(), strict=True):
+        assert contrast(colour, colours(image.norm(value))) >= 4.5
     assert image.get_clim() == (-1.0 if signed else 0.0, 1.0)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["c", "d"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
@@ -131,3 +137,15 @@ def test_heatmap_limit_and_digits() -> None:
     _, (axes,) = figure()
     heatmap(axes, [[0.0]], row_labels=["a"], column_labels=["b"], numbers=False)
     assert (len(axes.texts), axes.images[0].get_clim()) == (0, (0.0, 1.0))
+
+
+def test_contrast_is_that_of_wcag() -> None:
+    assert contrast("white", "black") == contrast("black", "white") == pytest.approx(21)
+    assert contrast("#777777", "white") == pytest.approx(4.478, abs=0.001)
+
+
+def test_text_has_contrast_with_every_background() -> None:
+    backgrounds = [colours(i / 100) for colours in (HEAT, SIGNED) for i in range(101)]
+    chosen = [text_colour(background) for background in backgrounds]
+    assert {INK, "white", "black"} == set(chosen)
+    assert min(map(contrast, chosen, backgrounds)) >= 4.5

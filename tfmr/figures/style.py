@@ -13,8 +13,9 @@ from cycler import cycler
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure as MatplotlibFigure
+from matplotlib.typing import ColorType
 
 INK = "#1f2933"
 MUTED = "#6b7280"
@@ -114,6 +115,26 @@ def figure(
     return fig, list(axes.flat)
 
 
+def contrast(text: ColorType, background: ColorType) -> float:
+    """The contrast ratio of two colours, from 1 to 21 (WCAG 2.2, *contrast ratio*)."""
+    dark, light = sorted(_luminance(colour) for colour in (text, background))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: ColorType) -> float:
+    """The relative luminance of a colour, from 0 to 1 (WCAG 2.2)."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def text_colour(background: ColorType) -> ColorType:
+    """The first of three colours for text with a contrast of at least 4.5 (WCAG 2.2, level AA).
+
+    White or black has such a contrast with every background.
+    """
+    return next(text for text in (INK, "white", "black") if contrast(text, background) >= 4.5)
+
+
 def _spread(heights: Sequence[float], line: float) -> list[float]:
     """Move ascending ``heights`` as little as possible: ``line`` apart, and none below 0."""
 
@@ -182,9 +203,10 @@ def heatmap(
     grid = [[float(value) for value in row] for row in values]
     largest = max((abs(value) for row in grid for value in row), default=1.0) or 1.0
     top = limit if limit is not None else largest
-    axes.imshow(
+    colours = SIGNED if signed else HEAT
+    image = axes.imshow(
         grid,
-        cmap=SIGNED if signed else HEAT,
+        cmap=colours,
         vmin=-top if signed else 0.0,
         vmax=top,
         aspect="equal",
@@ -197,8 +219,7 @@ def heatmap(
     if numbers:
         for i, row in enumerate(grid):
             for j, value in enumerate(row):
-                dark = abs(value) > 0.6 * top
                 axes.text(
                     j, i, f"{value:.{digits}f}", ha="center", va="center", fontsize=9,
-                    color="white" if dark else INK,
+                    color=text_colour(colours(image.norm(value))),
                 )  # fmt: skip
