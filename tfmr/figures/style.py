@@ -204,13 +204,8 @@ def heatmap(
     largest = max((abs(value) for row in grid for value in row), default=1.0) or 1.0
     top = limit if limit is not None else largest
     colours = SIGNED if signed else HEAT
-    image = axes.imshow(
-        grid,
-        cmap=colours,
-        vmin=-top if signed else 0.0,
-        vmax=top,
-        aspect="equal",
-    )
+    lowest = -top if signed else 0.0
+    axes.imshow(grid, cmap=colours, vmin=lowest, vmax=top, aspect="equal")
     axes.set_xticks(range(len(column_labels)), column_labels)
     axes.set_yticks(range(len(row_labels)), row_labels)
     axes.tick_params(length=0)
@@ -221,5 +216,5 @@ def heatmap(
             for j, value in enumerate(row):
                 axes.text(
                     j, i, f"{value:.{digits}f}", ha="center", va="center", fontsize=9,
-                    color=text_colour(colours(image.norm(value))),
+                    color=text_colour(colours((value - lowest) / (top - lowest))),
                 )  # fmt: skip
