@@ -116,6 +116,26 @@ def figure(
     return fig, list(axes.flat)
 
 
+def contrast(text: Any, background: Any) -> float:
+    """The contrast ratio of two colours, from 1 to 21 (WCAG 2.2, *contrast ratio*)."""
+    dark, light = sorted(_luminance(colour) for colour in (text, background))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: Any) -> float:
+    """The relative luminance of a colour, from 0 to 1 (WCAG 2.2)."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def text_colour(background: Any) -> str:
+    """The first of three colours for text whose contrast is at least ``CONTRAST``.
+
+    Every background has one: no colour has a contrast below 4.58 with both white and black.
+    """
+    return next(c for c in (INK, "white", "black") if contrast(c, background) >= CONTRAST)
+
+
 def _spread(heights: Sequence[float], line: float) -> list[float]:
     """Move ascending ``heights`` as little as possible: ``line`` apart, and none below 0."""
 
@@ -162,29 +182,6 @@ def label_ends(axes: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
             name, (1, height), xycoords="axes fraction", xytext=(5, 0), textcoords="offset points",
             va="center", color=colour, fontsize=9, annotation_clip=False,
         )  # fmt: skip
-
-
-def contrast(first: Any, second: Any) -> float:
-    """The contrast ratio of two opaque colours, from 1 to 21, as WCAG 2 defines it."""
-
-    def luminance(colour: Any) -> float:
-        linear = (
-            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
-            for part in to_rgb(colour)
-        )
-        return sum(w * part for w, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    dark, light = sorted((luminance(first), luminance(second)))
-    return (light + 0.05) / (dark + 0.05)
-
-
-def text_colour(background: Any) -> str:
-    """The colour of text on an opaque ``background``: ink, white or black.
-
-    It is the first of these whose contrast is at least ``CONTRAST``. Every background has one,
-    because no colour has a smaller contrast than 4.58 to both white and black.
-    """
-    return next(c for c in (INK, "white", "black") if contrast(c, background) >= CONTRAST)
 
 
 def minus(number: str) -> str:
