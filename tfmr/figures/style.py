@@ -9,6 +9,7 @@ from io import BytesIO
 from statistics import mean
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
 from cycler import cycler
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -222,9 +223,10 @@ def heatmap(
     for spine in axes.spines.values():
         spine.set_visible(False)
     if numbers:
+        colours = image.to_rgba(np.array(grid))
         for i, row in enumerate(grid):
             for j, value in enumerate(row):
                 axes.text(
                     j, i, minus(f"{value:.{digits}f}"), ha="center", va="center", fontsize=9,
-                    color=text_colour(image.to_rgba(value)),
+                    color=text_colour(colours[i, j]),
                 )  # fmt: skip
