@@ -264,8 +264,8 @@ def scores(record: Record) -> list[str]:
     signatures = sorted({row["signature"] for row in rows if "signature" in row})
     settings = record["settings"]
     return [
-        f"BLEU on {settings['corpus']} {settings['direction']}, {seeds} seed{'s' * (seeds != 1)}: "
-        "the mean, with the lowest and the highest in parentheses. sacreBLEU "
+        f"BLEU on {settings['corpus']} {settings['direction']}, {seeds} seed{'s' * (seeds != 1)}"
+        f"{': the mean, with the lowest and the highest in parentheses' * (seeds > 1)}. sacreBLEU "
         f"`{'`, `'.join(signatures)}`.",
         markdown(header, lines),
     ]
@@ -414,8 +414,8 @@ def recall(record: Record) -> list[str]:
 INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
     "logit lens": (
         "Logit lens: what the decoder predicts after each block (0: the embeddings). Agreement is "
-        "the fraction of tokens for which the most probable token is the one of the last block; "
-        "probability and rank are those of that token.",
+        "the fraction of positions at which the most probable token is the same as after the last "
+        "block; probability and rank are those of that token.",
         ("depth",),
         {
             "agreement": ("agreement", ".3f"),
@@ -442,8 +442,9 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
         },
     ),
     "repetition": (
-        "Greedy decoding of the validation set with and without a sublayer; forbidden means that "
-        "no token may follow itself. Repeated is the fraction of tokens equal to the one before.",
+        "Greedy decoding of the validation set; each row names the ablated sublayer and states "
+        "whether a token may follow itself. Repeated is the fraction of tokens equal to the "
+        "one before.",
         ("ablated", "repetition"),
         {
             "bleu": ("BLEU", ".1f"),
@@ -520,10 +521,11 @@ def depth(record: Record) -> list[str]:
     return [
         "Stacks that differ in what surrounds each sublayer. Stream, cosine and gradient are "
         "measured before training: the root mean square of the last block's output, the mean "
-        "cosine between its vectors, and the gradient norm of the first block divided by that of "
-        f"the last block (medians of {len(settings['seeds'])} seeds). The other columns have, for "
-        f"each peak learning rate, the training loss after {settings['steps']} steps in nats: the "
-        "median, with the lowest and the highest of the seeds in parentheses. A uniform "
+        "cosine between its vectors, and the gradient norm of the first block divided by the "
+        f"gradient norm of the last block (medians of {len(settings['seeds'])} seeds). The other "
+        "columns have, for each peak learning rate, the training loss after "
+        f"{settings['steps']} steps in nats: the median, with the lowest and the highest of the "
+        "seeds in parentheses. A uniform "
         f"prediction has the loss {settings['uniform_loss']:.2f}.",
         markdown(
             ["", "blocks", "warm-up", "stream", "cosine", "gradient", *(f"{r:g}" for r in rates)],

@@ -47,7 +47,7 @@ def readme() -> Claims:
     [step] = [row["step"] for row in rows if row["recipe"] == "multi30k-patient"]
     seeds = {1: "one seed", 2: "the mean of two seeds", 3: "the mean of three seeds"}
     quotes = [
-        f"{parameters / 1e6:.2f} million weights",
+        f"{parameters / 1e6:.2f} million parameters",
         signature,
         *(f"{score('multi30k', 'de-en', after)} after {after:g}" for after in minutes),
         seeds[record["settings"]["seeds"]["de-en"]],
