@@ -127,7 +127,9 @@ class Lab:
 def lab(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Lab]:
     home = tmp_path_factory.mktemp("lab")
     folder = home / "chapters"
-    copy_chapters(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_DATA_DIR", str(home / "data"))  # where trusted notebooks are listed
+        copy_chapters(folder)
     settings = home / "settings"
     for extension, plugins in (WHOLE | UNTOUCHED).items():
         (settings / extension).mkdir(parents=True)
@@ -138,6 +140,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator
         "JUPYTERLAB_SETTINGS_DIR": str(settings),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "IPYTHONDIR": str(home / "ipython"),
     }
@@ -185,7 +188,9 @@ def test_a_chapter_has_no_raw_markup(lab: Lab, name: str) -> None:
     solutions = [text for text in texts if text.startswith("Solution of exercise")]
     folded = notebook.locator(".jp-collapseHeadingButton.jp-mod-collapsed")
     assert folded.count() == len(solutions)
-    hints = (lab.folder / name).read_text("utf-8").count("<details>")
+    stored = (lab.folder / name).read_text("utf-8")
+    assert notebook.locator(".jp-RenderedSVG").count() == stored.count('"image/svg+xml"')
+    hints = stored.count("<details>")
     assert notebook.locator("details:not([open]) > summary").count() == hints
     lab.close()
 
