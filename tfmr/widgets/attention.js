@@ -90,7 +90,7 @@ function VectorEditor({ state, set }) {
   const change = (c, number) =>
     set[matrix](state[matrix].map((line, i) => (i === row ? line.with(c, number) : line)));
   return html`<fieldset class="att-editor">
-    <legend>Change a vector</legend>
+    <legend>Change the numbers</legend>
     <${Select} label="Vector" value=${choice} onInput=${choose} options=${options} />
     ${state[matrix][row].map((number, c) => html`<${Range} key=${choice + c}
       label=${html`<i>${matrix}</i><sub>${c + 1}</sub>`} value=${number} min=${-4} max=${4} step=${0.1}
