@@ -37,7 +37,7 @@ PAGE = """<!DOCTYPE html>
 <script defer src="_static/live/host.js"></script>
 <title>Stage</title>
 </head>
-<body><main>
+<body><main>{before}
 <div class="live-figure"><script type="{view_type}">{view}</script>
 <p class="live-figure__note">{text}</p></div>
 </main>
@@ -51,6 +51,7 @@ html { --pst-color-text-base: #1f2933; --pst-color-text-muted: #4b5563; --pst-co
 html[data-theme="dark"] { --pst-color-text-base: #d9dee4; --pst-color-text-muted: #a7b0ba;
   --pst-color-border: #3a4350; --pst-color-surface: #1e242c; --pst-color-background: #14181d; }
 body { background: var(--pst-color-background); font: 16px/1.6 sans-serif; margin: 0; }
+.far { height: 4000px; }
 main { margin: 0 auto; max-width: 46rem; padding: 1rem; }
 """
 
@@ -71,13 +72,14 @@ def write_stage(folder: Path) -> None:
     (folder / "index.html").write_text("<title>Stage</title>", "utf-8")
 
 
-def write_page(folder: Path, figure: LiveFigure, name: str = "stage.html") -> Path:
-    """Write a page with the figure; return its file."""
-    page = folder / name
+def write_page(folder: Path, figure: LiveFigure, *, before: str = "", **changes: Any) -> Path:
+    """Write a page with the figure after some HTML; ``changes`` replace parts of its state."""
+    page = folder / "stage.html"
+    state = {"state": {"1": {"state": state_of(figure) | changes}}}
     text = PAGE.format(
-        policy=POLICY, view_type=VIEW, state_type=STATE, text=escape(repr(figure)),
+        policy=POLICY, before=before, view_type=VIEW, state_type=STATE, text=escape(repr(figure)),
         view=json.dumps({"model_id": "1"}),
-        state=json.dumps({"state": {"1": {"state": state_of(figure)}}}).replace("<", "\\u003c"),
+        state=json.dumps(state).replace("<", "\\u003c"),
     )  # fmt: skip
     page.write_text(text, "utf-8")
     return page
@@ -123,15 +125,7 @@ class Stage:
     def check_reset(self, live: Locator) -> None:
         """Operate every control of a figure; Reset must restore everything and keep the focus."""
         before = snapshot(live)
-        for box in live.locator("input[type=checkbox]").all():
-            box.click()
-        for box in live.locator("input[type=range]").all():
-            box.press("End")
-            box.press("ArrowLeft")
-        for i in range(live.locator("fieldset.live-choice").count()):
-            live.locator("fieldset.live-choice").nth(i).locator("label").last.click()
-        for i in range(live.locator("select").count()):
-            live.locator("select").nth(i).select_option(index=1)
+        operate(live)
         assert snapshot(live) != before
         live.get_by_role("button", name="Reset").click()
         expect(live.get_by_role("button", name="Reset")).to_be_focused()
@@ -161,6 +155,20 @@ SMALL = """() => [
         * (e.ownerSVGElement?.getScreenCTM().a ?? 1) < 10.9)
     .map(e => `${e.tagName}: ${e.textContent.trim().slice(0, 40)}`)"""
 """Texts of less than 11 pixels."""
+
+
+def operate(live: Locator) -> None:
+    """Change the value of every control of a figure."""
+    for box in live.locator("input[type=checkbox]").all():
+        box.click()
+    for box in live.locator("input[type=range]").all():
+        box.press("End")
+        box.press("ArrowLeft")
+    for i in range(live.locator("fieldset.live-choice").count()):
+        radios = live.locator("fieldset.live-choice").nth(i).get_by_role("radio", checked=False)
+        radios.last.check()
+    for i in range(live.locator("select").count()):
+        live.locator("select").nth(i).select_option(index=1)
 
 
 def snapshot(live: Locator) -> str:

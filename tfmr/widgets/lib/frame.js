@@ -4,20 +4,21 @@ import { html, useContext, useLayoutEffect, useReducer, useRef } from "../vendor
 import { LiveContext } from "./model.js";
 
 /**
- * The status line. It is announced when its text changes, and also when the reader has operated a
- * control and the text is the same. `quiet` while a figure plays: only the last text is announced.
+ * The status line. It is announced when its text changes, and also, as unchanged, when the reader
+ * has operated a control (`unchanged` counts that) and the text is the same. `quiet` while a figure
+ * plays: only the last text is announced.
  */
-function Status({ text, acted, quiet }) {
-  const shown = useRef({ text, acted, line: text, number: 0 });
-  const last = shown.current;
-  if (last.text !== text) {
-    shown.current = { text, acted, line: text, number: last.number + 1 };
-  } else if (last.acted !== acted) {
-    shown.current = { text, acted, line: `Unchanged: ${text}`, number: last.number + 1 };
+function Status({ text, unchanged, quiet }) {
+  const last = useRef({ text, unchanged, line: text, number: 0 });
+  const { number } = last.current;
+  if (last.current.text !== text) {
+    last.current = { text, unchanged, line: text, number: number + 1 };
+  } else if (last.current.unchanged !== unchanged) {
+    last.current = { text, unchanged, line: `Unchanged: ${text}`, number: number + 1 };
   }
-  const { line, number } = shown.current;
+  // A new key makes a new element, which is announced even if it has the same text.
   return html`<p class="live-status" role="status" aria-live=${quiet ? "off" : "polite"}>
-    <span key=${number}>${line}</span>
+    <span key=${last.current.number}>${last.current.line}</span>
   </p>`;
 }
 
@@ -30,13 +31,19 @@ function Status({ text, acted, quiet }) {
  */
 export function Frame({ title, task, controls, shows, status, quiet = false, children }) {
   const { reset, wasReset } = useContext(LiveContext);
-  const [acted, act] = useReducer((number) => number + 1, 0);
+  const [unchanged, tellUnchanged] = useReducer((number) => number + 1, 0);
   const button = useRef(null);
+  const current = useRef(status);
+  current.current = status;
+  const compare = () => {
+    const before = current.current;
+    setTimeout(() => current.current === before && tellUnchanged());
+  };
   useLayoutEffect(() => {
     if (wasReset) button.current.focus();
   }, []);
   return html`<div class="live" role="group" aria-label="Live figure: ${title}"
-    onInputCapture=${act} onClickCapture=${(event) => event.target.closest("button") && act()}>
+    onInputCapture=${compare} onClickCapture=${(event) => event.target.closest("button") && compare()}>
     <p class="live-title">${title}</p>
     <p class="live-task"><b>Try:</b> ${task}</p>
     <div class="live-controls">
@@ -44,7 +51,7 @@ export function Frame({ title, task, controls, shows, status, quiet = false, chi
       <button type="button" class="live-reset" ref=${button} onClick=${reset}>Reset</button>
     </div>
     <div class="live-drawing">${children}</div>
-    <${Status} text=${status} acted=${acted} quiet=${quiet} />
+    <${Status} text=${status} unchanged=${unchanged} quiet=${quiet} />
     <p class="live-shows"><b>What it shows:</b> ${shows}</p>
   </div>`;
 }
