@@ -164,18 +164,20 @@ def operate(live: Locator) -> None:
     for box in live.locator("input[type=range]").all():
         box.press("End")
         box.press("ArrowLeft")
+    for i in range(live.locator("select").count()):
+        live.locator("select").nth(i).select_option(index=1)
     for i in range(live.locator("fieldset.live-choice").count()):
         radios = live.locator("fieldset.live-choice").nth(i).get_by_role("radio", checked=False)
         radios.last.check()
-    for i in range(live.locator("select").count()):
-        live.locator("select").nth(i).select_option(index=1)
+    for table in live.get_by_role("grid").all():
+        table.get_by_role("gridcell").last.click()
 
 
 def snapshot(live: Locator) -> str:
     """The text of a figure and the state of its controls, without what was only announced."""
     values = live.evaluate(
-        """e => JSON.stringify([...e.querySelectorAll("input, select")]
-            .map(c => c.type === "radio" || c.type === "checkbox" ? c.checked : c.value))"""
+        """e => JSON.stringify([...e.querySelectorAll("input, select, [role=gridcell]")].map(c =>
+            c.ariaSelected ?? (c.type === "radio" || c.type === "checkbox" ? c.checked : c.value)))"""
     )
     text = live.inner_text().replace("Unchanged: ", "")
     return f"{text}\n{values}"

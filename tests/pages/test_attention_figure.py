@@ -148,7 +148,12 @@ def test_the_status_reads_a_tie_as_a_tie_and_announces_no_change(stage: Stage) -
 
 
 def test_reset_restores_everything(stage: Stage) -> None:
-    stage.check_reset(stage.show(figure()))
+    live = stage.show(figure())
+    stage.check_reset(live)
+    live.get_by_label("Vector", exact=True).select_option(label="key of “good”")
+    live.get_by_role("button", name="Reset").click()
+    selector = live.get_by_label("Vector", exact=True)
+    assert selector.evaluate("e => e.selectedOptions[0].label") == "query of “I”"
 
 
 def test_looks(stage: Stage) -> None:

@@ -11,7 +11,7 @@ import { heat, signedHeat } from "./lib/colour.js";
 import { live, useTrait } from "./lib/model.js";
 
 /** The steps for query i: dot products, scaled scores, masked scores, weights, output. */
-export function attend({ q, k, v, scores, causal, scaled }, i) {
+function attend({ q, k, v, scores, causal, scaled }, i) {
   const products = scores ? scores[i] : k.map((key) => dot(q[i], key));
   const divided = products.map((product) => (scaled ? product / Math.sqrt(q[i].length) : product));
   const masked = divided.map((score, j) => (causal && j > i ? -Infinity : score));
@@ -69,7 +69,7 @@ function Arithmetic({ state, steps, step, at }) {
 }
 
 /** The sentence of the status line; equal weights are a tie. */
-export function describe(tokens, i, weights) {
+function describe(tokens, i, weights) {
   const [first, second] = ranking(weights, 3);
   const named = (group) => listed(group.map((j) => `“${tokens[j]}”`));
   const part = (group) => `${three(weights[group[0]])}${group.length > 1 ? " each" : ""}`;

@@ -42,11 +42,12 @@ export function Matrix({
       onClick=${() => select(i, j)} onFocus=${() => on || onSelect([i, j])} onKeyDown=${key}
       ><span>${text(value, i, j)}</span></td>`;
   };
-  const wide = columns.length > 6 ? "live-matrix live-wide" : "live-matrix";
-  const longest = Math.max(...rows.map((name) => name.length));
-  return html`<table class=${wide} role=${onSelect ? "grid" : "table"} ref=${table}>
+  const length = (names) => Math.max(...names.map((name) => name.length ?? 0));
+  const look = ["live-matrix", columns.length > 6 && "live-wide",
+    columns.length > 4 && length(columns) > 4 && "live-vertical"];
+  return html`<table class=${look.filter(Boolean).join(" ")} role=${onSelect ? "grid" : "table"} ref=${table}>
     <caption>${label}</caption>
-    <colgroup><col style=${{ inlineSize: `${longest + 2}ch` }} /></colgroup>
+    <colgroup><col style=${{ inlineSize: `${1.15 * length(rows) + 1.8}ch` }} /></colgroup>
     ${columns.length > 0 && html`<thead><tr>
       <th scope="col">${corner}</th>
       ${columns.map((name, j) => html`<th key=${j} scope="col"><span>${name}</span></th>`)}
