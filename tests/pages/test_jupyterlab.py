@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
+import tfmr.widgets
+from tests.pages.live import STATE, operate
 from tools import portable
 from tools.lab import PAGES, copy_chapters
 from tools.notebooks import chapters, kernel_environment
@@ -231,13 +234,83 @@ def test_an_error_of_the_package_is_short(lab: Lab) -> None:
 def test_the_live_figure_is_connected_to_python(lab: Lab) -> None:
     notebook = lab.open(ATTENTION)
     lab.run_all()
-    live = notebook.locator(".att").first
-    live.locator(".att-words label").nth(2).click()
+    live = notebook.locator(".live").first
+    live.get_by_role("radio", name="good", exact=True).check()
     [output] = lab.evaluate("print(live.selected)")
     assert output["text"] == "2\n"
     lab.evaluate("live.selected = 1")
-    live.locator(".att-words input").nth(1).and_(lab.page.locator(":checked")).wait_for()
+    live.get_by_role("radio", name="am", exact=True, checked=True).wait_for()
     lab.close()
+
+
+def stored_figures() -> dict[str, dict[str, Any]]:
+    """The state of each figure of the book, by the name of its class."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in chapters():
+        metadata = json.loads(path.read_text("utf-8"))["metadata"]
+        for model in metadata.get("widgets", {}).get(STATE, {}).get("state", {}).values():
+            name = str(model["state"].get("_anywidget_id", "")).rpartition(".")[2]
+            if name in tfmr.widgets.__all__:
+                found[name] = model["state"]
+    return found
+
+
+FIGURES = stored_figures()
+MADE = """\
+import json
+import tfmr.widgets
+state = {{k: v for k, v in json.loads({state!r}).items() if k[0] != "_" and k != "layout"}}
+live = tfmr.widgets.{name}.__new__(tfmr.widgets.{name})
+tfmr.widgets.LiveFigure.__init__(live, **state)
+live
+"""
+
+
+@pytest.fixture(scope="module")
+def figures_notebook(lab: Lab) -> Iterator[Lab]:
+    """A notebook without cells but one, to show one figure after the other."""
+    cell = nbformat.v4.new_code_cell("1", id="first")
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    (lab.folder / "figures.ipynb").write_text(nbformat.writes(notebook), "utf-8")
+    lab.open("figures.ipynb")
+    lab.run_all()
+    yield lab
+    lab.close()
+
+
+@pytest.mark.parametrize("name", sorted({*FIGURES, *tfmr.widgets.__all__} - {"LiveFigure"}))
+def test_every_figure_is_synchronised_with_python(figures_notebook: Lab, name: str) -> None:
+    lab = figures_notebook
+
+    def python(code: str) -> Any:
+        [output] = lab.evaluate(f"print(json.dumps({code}))")
+        return json.loads(output["text"])
+
+    def becomes(text: str, equal: bool) -> None:
+        lab.page.wait_for_function(
+            "([e, text, equal]) => (e.innerText.replace('Unchanged: ', '') === text) === equal",
+            arg=[live.element_handle(), text, equal],
+        )
+
+    lab.evaluate(MADE.format(name=name, state=json.dumps(FIGURES[name])))
+    live = lab.page.locator(".live").last
+    live.wait_for()
+    traits = "{k: getattr(live, k) for k in state}"
+    first, text = python(traits), live.inner_text()
+    operate(live)
+    second = python(traits)
+    changed = [key for key in first if first[key] != second[key]]
+    assert changed, "no control changed a trait"
+    live.get_by_role("button", name="Reset").click()
+    becomes(text, True)
+    assert python(traits) == first
+    for key in changed:
+        lab.evaluate(f"live.{key} = json.loads({json.dumps(second[key])!r})")
+    becomes(text, False)
+    for key in changed:
+        lab.evaluate(f"live.{key} = json.loads({json.dumps(first[key])!r})")
+    becomes(text, True)
 
 
 def test_saving_does_not_change_the_book(lab: Lab) -> None:
