@@ -8,7 +8,7 @@ text.
 import re
 from typing import Any
 
-from chapters import chapter_number, is_mime_bundle
+from chapters import chapter_number, is_mime_bundle, parts_of
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
@@ -30,9 +30,9 @@ class numbered_caption(nodes.General, nodes.Element):  # noqa: N801
 
 def statement(text: str) -> str:
     """The first statement of an alternative text, as a sentence."""
-    found = STATEMENT.match(" ".join(text.split()))
-    first = found.group(1) if found else ""
-    return first.removeprefix("Interactive figure") and f"{first}."
+    plain = " ".join(text.split()).removeprefix("Live figure: ")
+    found = STATEMENT.match(plain)
+    return f"{found.group(1)}." if found else ""
 
 
 def upright(children: list[nodes.Node]) -> list[nodes.Node]:
@@ -87,12 +87,11 @@ class NumberFigures(SphinxTransform):
             return []
         index = cell.parent.index(cell) + 1
         following = cell.parent[index] if index < len(cell.parent) else None
-        if not isinstance(following, nodes.paragraph) or not isinstance(
-            following[0], nodes.emphasis
-        ):
+        parts = parts_of(following) if isinstance(following, nodes.paragraph) else []
+        if not (parts and isinstance(parts[0], nodes.emphasis)):
             return []
         cell.parent.remove(following)
-        return upright(list(following.children))
+        return upright(parts)
 
 
 class CodeBelowFigures(SphinxPostTransform):

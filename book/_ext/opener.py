@@ -7,6 +7,7 @@ paragraph that begins with **Prerequisites.** has the labels **After this chapte
 import re
 from typing import Any
 
+from chapters import parts_of
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
@@ -24,18 +25,18 @@ class OpenChapter(SphinxTransform):
     def apply(self, **kwargs: Any) -> None:
         """Change the first paragraphs of a page that has the strip."""
         for paragraph in list(self.document.findall(nodes.paragraph)):
-            if isinstance(paragraph[0], nodes.strong) and paragraph[0].astext() == FIRST:
+            first = next(iter(parts_of(paragraph)), None)
+            if isinstance(first, nodes.strong) and first.astext() == FIRST:
                 paragraph.replace_self(strip(paragraph))
                 section = next(self.document.findall(nodes.section))
-                first = next(iter(section.findall(nodes.paragraph)))
-                mark_question(first)
+                mark_question(next(iter(section.findall(nodes.paragraph))))
                 return
 
 
 def strip(paragraph: nodes.paragraph) -> nodes.container:
     """The paragraph with the labels as a container with one paragraph per label."""
     box = nodes.container(classes=["opener"])
-    for child in list(paragraph.children):
+    for child in parts_of(paragraph):
         if isinstance(child, nodes.strong) and child.astext() in LABELS:
             label = child.astext().strip(".:")
             box += nodes.paragraph("", "", nodes.inline("", label, classes=["opener-label"]))
