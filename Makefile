@@ -62,6 +62,14 @@ serve: $(READY) ## show the site on this machine
 	@test -f site/index.html || $(MAKE) book
 	$(PY) -m tools.site serve
 
+.PHONY: pdf
+pdf: book ## print the book as dist/the-executable-transformer.pdf
+	$(PY) -m tools.pdf
+
+.PHONY: dist
+dist: book ## pack the site as dist/the-executable-transformer.zip, to be read without a server
+	$(PY) -m tools.dist
+
 .PHONY: lab
 lab: $(READY) ## start JupyterLab on a working copy of the chapters in lab/
 	$(PY) -m tools.lab

@@ -17,7 +17,7 @@ window.addEventListener("load", () => {
     table.replaceWith(frame);
     frame.append(table);
   }
-  for (const area of document.querySelectorAll("div.highlight pre, .wide-table, div.math")) {
+  for (const area of document.querySelectorAll("div.highlight pre, .wide-table, div.math, .figure-body")) {
     if (area.scrollWidth > area.clientWidth) area.tabIndex = 0;
   }
 });

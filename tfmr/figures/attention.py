@@ -13,6 +13,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from tfmr.figures.diagram import Point, box, line, matrix, operation, sheet
+from tfmr.figures.palette import SKY, YELLOW
 from tfmr.figures.style import (
     BLUE,
     GREEN,
@@ -21,8 +22,6 @@ from tfmr.figures.style import (
     MUTED,
     ORANGE,
     PURPLE,
-    SKY,
-    YELLOW,
     Figure,
     figure,
     heatmap,

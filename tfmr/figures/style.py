@@ -1,7 +1,7 @@
 """The style of all figures: colours, sizes, and a figure with an alternative text.
 
-Figures have a white background on light and dark pages. The colours are those of Okabe and Ito
-(2008), which are distinguishable with all common forms of colour blindness.
+The colours are those of :mod:`tfmr.figures.palette`. Figures have a white background; dark pages
+change their colours with a CSS filter.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,16 +17,18 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure as MatplotlibFigure
 
-INK = "#1f2933"
-MUTED = "#6b7280"
-GRID = "#e5e7eb"
-BLUE = "#0072b2"
-ORANGE = "#d55e00"
-GREEN = "#009e73"
-PURPLE = "#cc79a7"
-YELLOW = "#e69f00"
-SKY = "#56b4e9"
-CYCLE = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY)
+# The figures import the colours from here.
+from tfmr.figures.palette import BLUE as BLUE
+from tfmr.figures.palette import GREEN as GREEN
+from tfmr.figures.palette import GREY as GREY
+from tfmr.figures.palette import GRID as GRID
+from tfmr.figures.palette import INK as INK
+from tfmr.figures.palette import MUTED as MUTED
+from tfmr.figures.palette import OLIVE as OLIVE
+from tfmr.figures.palette import ORANGE as ORANGE
+from tfmr.figures.palette import PURPLE as PURPLE
+
+CYCLE = (BLUE, ORANGE, GREEN, PURPLE, OLIVE, GREY)
 
 HEAT = LinearSegmentedColormap.from_list("tfmr.heat", ["#ffffff", "#9ecae1", BLUE, "#08306b"])
 """For weights from 0 (white) to 1."""
