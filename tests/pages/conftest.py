@@ -41,7 +41,7 @@ class Visit:
             route.abort()
 
     def open(self, name: str, *, theme: str = "light", width: int = 1280) -> Page:
-        """Go to a page in a colour theme and at a width, and wait until math and figures stand."""
+        """Go to a page in a colour theme and at a width, and wait until figures stand."""
         for record in (self.foreign, self.missing, self.errors):
             record.clear()
         self.page.set_viewport_size({"width": width, "height": 900})
@@ -49,7 +49,6 @@ class Visit:
             self.set_theme(theme)
         self.page.goto(f"{self.base}/{name}", wait_until="load")
         self.set_theme(theme)
-        self.page.evaluate("() => window.MathJax?.startup?.promise")
         figures = self.page.locator(".live-figure")
         for i in range(figures.count()):
             figures.nth(i).locator("[role=group]").wait_for(timeout=5000)

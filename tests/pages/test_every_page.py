@@ -18,7 +18,7 @@ RAW_MATH = r"\$[^$\n]{1,80}\$|\\\(|\\\[|\\frac|\\sqrt|\\mathbf|\\text\{"
 
 VISIBLE_TEXT = """() => {
     const copy = document.querySelector("article").cloneNode(true);
-    const unread = "pre, code, script, style, mjx-container, .MathJax, .tooltip";
+    const unread = "pre, code, script, style, .katex, .tooltip";
     for (const part of copy.querySelectorAll(unread)) part.remove();
     return copy.textContent;
 }"""
@@ -56,7 +56,7 @@ CONTRAST = """() => {
         const element = walker.currentNode.parentElement;
         if (!walker.currentNode.textContent.trim()) continue;
         if (!element.checkVisibility({ opacityProperty: true })) continue;
-        if (element.closest("script, style, mjx-assistive-mml, svg, .copybtn, option")) continue;
+        if (element.closest("script, style, .katex-mathml, svg, .copybtn, option")) continue;
         const style = getComputedStyle(element);
         const [a, b] = [light(rgba(style.color)), light(behind(element))].sort((x, y) => y - x);
         const ratio = (a + 0.05) / (b + 0.05);
@@ -139,8 +139,8 @@ def test_page_stands_by_itself(chapter: Visit) -> None:
 def test_math_is_set(chapter: Visit) -> None:
     page = chapter.page
     assert re.findall(RAW_MATH, page.evaluate(VISIBLE_TEXT)) == [], "math was left as it was typed"
-    assert page.locator(".math:not(:has(mjx-container))").count() == 0
-    assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
+    assert page.locator(".math:not(:has(> .katex math, > .katex-display math))").count() == 0
+    assert page.locator(".katex-error, merror, .math[tabindex]:not(div)").count() == 0
 
 
 def test_pictures_are_described(chapter: Visit) -> None:
