@@ -140,3 +140,18 @@ def test_lines_of_a_formula_are_aligned() -> None:
     block["nowrap"] = True
     assert formulas.formula(block).tex == r"a &= b \\ &= c"
     assert formulas.formula(nodes.math("", " x ")) == ("x", False)
+
+
+def test_every_module_has_a_page() -> None:
+    pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "book" / "api").glob("*.md")}
+    assert pages == {f"{api.page_of(name)}.md" for name in api.modules(ROOT / "tfmr")}
+    toc = (ROOT / "_toc.yml").read_text("utf-8")
+    places = [toc.index(f"- file: {api.page_of(name)}\n") for name in api.modules(ROOT / "tfmr")]
+    assert places == sorted(places), "expected the pages in the order of the package"
+
+
+def test_the_page_of_a_module_names_it() -> None:
+    for name in api.modules(ROOT / "tfmr"):
+        source = [(ROOT / f"{api.page_of(name)}.md").read_text("utf-8")]
+        api.fill(None, api.page_of(name), source)
+        assert f".. automodule:: {name}\n" in source[0]
