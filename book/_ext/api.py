@@ -1,5 +1,6 @@
-"""The package reference: the names that ``tfmr`` exports, then one section per module."""
+"""The package reference: a page with the names that ``tfmr`` exports, and one page per module."""
 
+import importlib
 import inspect
 import re
 import sys
@@ -9,15 +10,14 @@ from typing import Any
 from sphinx.application import Sphinx
 
 import tfmr
-from tools import module_order
+from tools import ROOT, module_order
 
 PAGE = "book/api"
 EXPORTS_MARK = "<!-- exports -->"
 MODULES_MARK = "<!-- modules -->"
+MODULE_MARK = "<!-- module -->"
 DEFINITION = re.compile(r"^(class|def) ", re.MULTILINE)
-SECTION = """## {module}
-
-```{{eval-rst}}
+MODULE = """```{{eval-rst}}
 .. automodule:: {module}
    :members:
    :ignore-module-all:
@@ -28,10 +28,15 @@ SECTION = """## {module}
 """``set`` is a method that matplotlib generates for every figure class, with its own markup."""
 
 
+def summary(value: Any) -> str:
+    """The first paragraph of a docstring, in one line."""
+    return " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
+
+
 def exports(package: Any) -> str:
     """A reStructuredText list of the classes and functions that ``package`` exports.
 
-    Each item is a link to the entry of the object in the section of its module, and the first
+    Each item is a link to the entry of the object on the page of its module, and the first
     sentence of its docstring.
     """
     items = []
@@ -39,8 +44,7 @@ def exports(package: Any) -> str:
         value = getattr(package, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             target = f"{value.__module__}.{value.__qualname__}"
-            text = " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
-            items.append(f"* :py:obj:`{name} <{target}>`: {text}")
+            items.append(f"* :py:obj:`{name} <{target}>`: {summary(value)}")
     return "\n".join(["```{eval-rst}", *items, "```"])
 
 
@@ -65,12 +69,26 @@ def modules(package: Path) -> list[str]:
     return [".".join(parts) for parts in sorted(found, key=rank)]
 
 
-def fill(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Replace the marks of the page with the list of exports and the sections of the modules."""
+def page_of(module: str) -> str:
+    """The page of a module: ``book/api/data-batches`` for ``tfmr.data.batches``."""
+    return f"{PAGE}/{module.partition('.')[2].replace('.', '-')}"
+
+
+def contents(names: list[str]) -> str:
+    """A reStructuredText list of links to the modules, with the first sentence of each."""
+    items = (f"* :py:mod:`{name}`: {summary(importlib.import_module(name))}" for name in names)
+    return "\n".join(["```{eval-rst}", *items, "```"])
+
+
+def fill(app: Sphinx | None, docname: str, source: list[str]) -> None:
+    """Replace the marks of the pages with the lists of exports and modules, or with a module."""
     if docname == PAGE:
-        sections = (SECTION.format(module=name) for name in modules(Path(app.srcdir, "tfmr")))
+        names = modules(ROOT / "tfmr")
         source[0] = source[0].replace(EXPORTS_MARK, exports(tfmr))
-        source[0] = source[0].replace(MODULES_MARK, "\n".join(sections))
+        source[0] = source[0].replace(MODULES_MARK, contents(names))
+    elif docname.startswith(f"{PAGE}/"):
+        module = source[0].splitlines()[0].removeprefix("# ")
+        source[0] = source[0].replace(MODULE_MARK, MODULE.format(module=module))
 
 
 def keep_first_line(

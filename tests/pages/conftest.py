@@ -47,7 +47,7 @@ CONTRAST = """() => {
         const element = walker.currentNode.parentElement;
         if (!walker.currentNode.textContent.trim()) continue;
         if (!element.checkVisibility({ opacityProperty: true })) continue;
-        if (element.closest("script, style, mjx-assistive-mml, svg, .copybtn, option")) continue;
+        if (element.closest("script, style, .katex-mathml, svg, .copybtn, option")) continue;
         const style = getComputedStyle(element);
         const [a, b] = [light(rgba(style.color)), light(behind(element))].sort((x, y) => y - x);
         const ratio = (a + 0.05) / (b + 0.05);
@@ -108,7 +108,7 @@ class Visit:
             route.abort()
 
     def open(self, name: str, *, theme: str = "light", width: int = 1280) -> Page:
-        """Go to a page in a colour theme and at a width, and wait until math and figures stand."""
+        """Go to a page in a colour theme and at a width, and wait until figures stand."""
         for record in (self.foreign, self.missing, self.errors):
             record.clear()
         self.page.set_viewport_size({"width": width, "height": 900})
@@ -116,7 +116,6 @@ class Visit:
             self.set_theme(theme)
         self.page.goto(f"{self.base}/{name}", wait_until="load")
         self.set_theme(theme)
-        self.page.evaluate("() => window.MathJax?.startup?.promise")
         # A figure runs when it comes near the window; before printing all of them run.
         self.page.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
         figures = self.page.locator(".live-figure")

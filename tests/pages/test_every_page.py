@@ -4,21 +4,27 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.pages.conftest import CONTRAST, NAMELESS, OVERFLOW, SITE, Visit, page_names
+from tools import ROOT
 from tools.notebooks import chapters
 
 PAGES = page_names()
-BOOK_PAGES = [name for name in PAGES if "/" not in name]
+BOOK_PAGES = [name for name in PAGES if not name.startswith("_modules/")]
 READING = [
     name for name in BOOK_PAGES if name not in ("genindex.html", "py-modindex.html", "search.html")
 ]
+
+LAST = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))["parts"][-1]["chapters"][-1][
+    "sections"
+][-1]["file"].removeprefix("book/")
 
 RAW_MATH = r"\$[^$\n]{1,80}\$|\\\(|\\\[|\\frac|\\sqrt|\\mathbf|\\text\{"
 
 VISIBLE_TEXT = """() => {
     const copy = document.querySelector("article").cloneNode(true);
-    const unread = "pre, code, script, style, mjx-container, .MathJax, .tooltip";
+    const unread = "pre, code, script, style, .katex, .tooltip";
     for (const part of copy.querySelectorAll(unread)) part.remove();
     return copy.textContent;
 }"""
@@ -79,8 +85,8 @@ def test_page_stands_by_itself(chapter: Visit) -> None:
 def test_math_is_set(chapter: Visit) -> None:
     page = chapter.page
     assert re.findall(RAW_MATH, page.evaluate(VISIBLE_TEXT)) == [], "math was left as it was typed"
-    assert page.locator(".math:not(:has(mjx-container))").count() == 0
-    assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
+    assert page.locator(".math:not(:has(> .katex math, > .katex-display math))").count() == 0
+    assert page.locator(".katex-error, merror, .math[tabindex]:not(div)").count() == 0
 
 
 def test_pictures_are_described(chapter: Visit) -> None:
@@ -95,8 +101,9 @@ def test_page_can_be_used(chapter: Visit) -> None:
     code = page.locator("article div.highlight pre")
     assert page.locator("article button.copybtn").count() == code.count()
     assert page.locator("#pst-secondary-sidebar nav a").count() >= 1, "no table of contents"
-    ends = page.url.endswith(("/index.html", "/api.html"))
-    assert page.locator(".prev-next-area a").count() == (1 if ends else 2)
+    neighbours = page.locator("head link:is([rel=prev], [rel=next])").count()
+    ends = page.url.endswith(("/index.html", f"/{LAST}.html"))
+    assert page.locator(".prev-next-area a").count() == neighbours == (1 if ends else 2)
     assert page.evaluate(NAMELESS) == []
 
 

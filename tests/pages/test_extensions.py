@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
 import api
 import chapters
+import formulas
 import launch
 
 
@@ -114,3 +115,43 @@ def test_exported_names_link_to_their_modules() -> None:
     batch, collate = lines[1:-1]
     assert batch.startswith("* :py:obj:`Batch <tfmr.data.batches.Batch>`: A batch of sentence")
     assert collate.startswith("* :py:obj:`collate <tfmr.data.batches.collate>`: Make one")
+
+
+def test_a_formula_is_set_for_the_eye_and_for_screen_readers() -> None:
+    inline, display = formulas.typeset(
+        [formulas.Formula("d_k", False), formulas.Formula(r"\sqrt{d_k}", True)]
+    )
+    assert inline["html"].startswith('<span class="katex"><span class="katex-mathml"><math')
+    assert display["html"].startswith('<span class="katex-display">')
+    assert "<msqrt><msub><mi>d</mi><mi>k</mi></msub></msqrt>" in display["html"]
+
+
+@pytest.mark.parametrize("wrong", [r"\frac{1}", r"\nosuchcommand", r"{x", "é"])
+def test_an_error_in_a_formula_is_reported(wrong: str) -> None:
+    right, result = formulas.typeset([formulas.Formula("x", False), formulas.Formula(wrong, True)])
+    assert "html" in right
+    assert "html" not in result
+    assert "KaTeX parse error" in result["error"] or "LaTeX-incompatible" in result["error"]
+
+
+def test_lines_of_a_formula_are_aligned() -> None:
+    block = nodes.math_block("", r"a &= b \\ &= c")
+    assert formulas.formula(block) == (r"\begin{aligned}a &= b \\ &= c\end{aligned}", True)
+    block["nowrap"] = True
+    assert formulas.formula(block).tex == r"a &= b \\ &= c"
+    assert formulas.formula(nodes.math("", " x ")) == ("x", False)
+
+
+def test_every_module_has_a_page() -> None:
+    pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "book" / "api").glob("*.md")}
+    assert pages == {f"{api.page_of(name)}.md" for name in api.modules(ROOT / "tfmr")}
+    toc = (ROOT / "_toc.yml").read_text("utf-8")
+    places = [toc.index(f"- file: {api.page_of(name)}\n") for name in api.modules(ROOT / "tfmr")]
+    assert places == sorted(places), "expected the pages in the order of the package"
+
+
+def test_the_page_of_a_module_names_it() -> None:
+    for name in api.modules(ROOT / "tfmr"):
+        source = [(ROOT / f"{api.page_of(name)}.md").read_text("utf-8")]
+        api.fill(None, api.page_of(name), source)
+        assert f".. automodule:: {name}\n" in source[0]
