@@ -28,13 +28,18 @@ MATHJAX = (
 """The files that a page can load, 2 MB of 24 MB: a script, its TeX packages, and fonts."""
 
 
+MINISEARCH = {"dist/umd/index.js": "index.js", "LICENSE.txt": "LICENSE"}
+"""The ranking of the search: the files of the package, and their names on the site."""
+
+
 class VendorError(RuntimeError):
     """The page libraries could not be installed; the message states what to do."""
 
 
 def stamp() -> str:
     """A hash of the pinned versions and the list of files."""
-    content = b"".join((BOOK / name).read_bytes() for name in PINNED) + "".join(MATHJAX).encode()
+    names = "".join((*MATHJAX, *MINISEARCH))
+    content = b"".join((BOOK / name).read_bytes() for name in PINNED) + names.encode()
     return hashlib.sha256(content).hexdigest()
 
 
@@ -68,6 +73,13 @@ def copy_mathjax(package: Path, target: Path) -> None:
             shutil.copyfile(source, copy)
 
 
+def copy_minisearch(package: Path, target: Path) -> None:
+    """Copy the files in :data:`MINISEARCH` from the npm ``package`` to ``target``."""
+    target.mkdir()
+    for name, copy in MINISEARCH.items():
+        shutil.copyfile(package / name, target / copy)
+
+
 def install(vendor: Path = BOOK / "vendor") -> bool:
     """Install the pinned libraries in ``vendor``; return whether anything changed."""
     expected = stamp()
@@ -81,6 +93,7 @@ def install(vendor: Path = BOOK / "vendor") -> bool:
         npm_install(scratch)
         made = scratch / "vendor"
         copy_mathjax(scratch / "node_modules" / "mathjax", made / "mathjax")
+        copy_minisearch(scratch / "node_modules" / "minisearch", made / "minisearch")
         (made / STAMP).write_text(expected + "\n", encoding="utf-8")
         if vendor.exists():
             shutil.rmtree(vendor)
