@@ -26,9 +26,12 @@ UNUSED = ("searchtools.js", "language_data.js")
 SECTION, TERM, EXERCISE, REFERENCES, API = range(5)
 """Kinds of entries, which the ranking distinguishes."""
 
-COMPOUND = re.compile(r"\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b|\b[A-Z]\w*[a-z][A-Z]\w*")
+LEFT_OUT = ("book/bibliography",)
+"""Pages without entries: the papers stand in the references of the chapters that cite them."""
+
+COMPOUND = re.compile(r"\b([A-Za-z]+(?:_[A-Za-z0-9]+)+|[A-Z]\w*[a-z][A-Z]\w*)\(")
 TORCH = re.compile(r"\b(?:torch|nn|F)\.([A-Za-z]\w+)")
-"""Names in listings that a reader searches: ``masked_fill``, ``LayerNorm``, ``torch.einsum``."""
+"""Names in cells that a reader searches: ``masked_fill``, ``LayerNorm``, ``torch.einsum``."""
 
 EXERCISE_TITLE = re.compile(r"Exercise \d+\.\d+")
 SOLUTION_START = '<details class="solution"'
@@ -90,14 +93,18 @@ def without_solutions(children: list[nodes.Node]) -> list[nodes.Node]:
     return kept
 
 
+def is_cell_source(node: nodes.Node) -> bool:
+    """Whether ``node`` has the source of a notebook cell, unlike a listing of the package."""
+    return isinstance(node, nodes.container) and node.get("nb_element") == "cell_code_source"
+
+
 def identifiers(parts: list[nodes.Node]) -> str:
-    """The names of functions and classes in the listings of ``parts``, each once."""
+    """The names of functions and classes in the notebook cells of ``parts``, each once."""
     names: dict[str, None] = {}
     for part in parts:
-        for listing in part.findall(nodes.literal_block):
-            if "python" in listing.get("language", ""):
-                for pattern in (COMPOUND, TORCH):
-                    names.update(dict.fromkeys(pattern.findall(listing.astext())))
+        for cell in part.findall(is_cell_source):
+            for pattern in (COMPOUND, TORCH):
+                names.update(dict.fromkeys(pattern.findall(cell.astext())))
     return " ".join(names)
 
 
@@ -105,7 +112,7 @@ def kind_of(docname: str, title: str, top: bool) -> int:
     """The kind of a section, from its page, its title, and whether it is the page itself."""
     if docname.startswith("book/api"):
         return API
-    if docname.endswith("/bibliography") or title == "References":
+    if title == "References":
         return REFERENCES
     if docname.endswith("/glossary") and not top:
         return TERM
@@ -155,7 +162,7 @@ def object_entries(description: addnodes.desc) -> Iterator[Entry]:
 
 def entries(docname: str, doctree: nodes.document) -> list[Entry]:
     """All entries of a page."""
-    top = next(iter(doctree.findall(nodes.section)), None)
+    top = None if docname in LEFT_OUT else next(iter(doctree.findall(nodes.section)), None)
     return list(section_entries(docname, top, top=True)) if top is not None else []
 
 

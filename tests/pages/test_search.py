@@ -62,7 +62,7 @@ def dialog(visit: Visit) -> Locator:
     page = visit.open(CHAPTER)
     page.keyboard.press("Control+k")
     opened = page.locator("#search-dialog")
-    expect(opened).to_be_visible()
+    opened.wait_for()
     ready(page)
     return opened
 
@@ -234,6 +234,7 @@ def test_keyboard(visit: Visit) -> None:
     button = page.locator(".search-button__button").locator("visible=true").first
     button.click()
     box = page.locator("#search-dialog")
+    ready(page)
     field = box.get_by_role("combobox")
     expect(field).to_be_focused()
     expect(field).to_have_attribute("aria-expanded", "false")
@@ -339,6 +340,7 @@ def test_the_dialog_fits(visit: Visit, theme: str, width: int) -> None:
 def test_the_page_with_a_query(visit: Visit) -> None:
     page = visit.open("search.html?q=beam+search%20length")
     box = page.locator("#search-page")
+    ready(page)
     expect(box.get_by_role("option").first).to_be_visible()
     expect(box.get_by_role("combobox")).to_have_value("beam search length")
     assert "12-decoding.html#the-length-penalty" in type_in(box, "beam search length penalty")[:3]
@@ -374,6 +376,7 @@ def test_opened_from_a_file(chromium: Browser) -> None:
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto((SITE / "search.html").as_uri() + "?q=kv+cache")
+    ready(page)
     expect(page.locator("#search-page [role=option]").first).to_be_visible()
     page.goto((SITE / CHAPTER).as_uri())
     page.keyboard.press("Control+k")

@@ -48,11 +48,12 @@ def section(title: str, *children: nodes.Node) -> nodes.section:
 
 
 def test_a_section_becomes_an_entry() -> None:
-    text = nodes.paragraph("", "", nodes.Text("Divide by "), nodes.math("", r"\sqrt{d_k}"))
-    text += nodes.Text(", then use ")
+    text = nodes.paragraph("", "", nodes.Text("By "), nodes.math("", r"\sqrt{d_k}"))
+    text += nodes.Text(", then ")
     text += nodes.literal("", "softmax")
-    listing = nodes.literal_block("", "scores = q @ k.T\nscores.masked_fill(m, 0)\nF.dropout(x)", language="ipython3")
-    output = nodes.literal_block("", "printed text", language="none")
+    cell = nodes.container(nb_element="cell_code_source")
+    cell += nodes.literal_block("", "my_name = x.masked_fill(m, 0)\nF.dropout(y)")
+    output = nodes.literal_block("", "def printed_source(): ...")
     solution = [
         nodes.raw("", '<details class="solution" id="s"><summary>S</summary>', format="html"),
         nodes.paragraph("", "The answer."),
@@ -61,10 +62,10 @@ def test_a_section_becomes_an_entry() -> None:
     exercise = section("Exercise 4.1: two", nodes.paragraph("", "Do it."), *solution)
     references = section("References", nodes.paragraph("", "A paper."))
     empty = section("Exercises", exercise)
-    page = section("4 Attention", section("Scaling", text, listing, output), empty, references)
+    page = section("4 Attention", section("Scaling", text, cell, output), empty, references)
     assert list(search.section_entries("book/04-x", page, top=True)) == [
         (search.SECTION, "4 Attention", "", "", ""),
-        (search.SECTION, "Scaling", "scaling", "Divide by √d_k, then use softmax", "masked_fill dropout"),
+        (search.SECTION, "Scaling", "scaling", "By √d_k, then softmax", "masked_fill dropout"),
         (search.EXERCISE, "Exercise 4.1: two", "exercise-4-1-two", "Do it.", ""),
         (search.REFERENCES, "References", "references", "A paper.", ""),
     ]

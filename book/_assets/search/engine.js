@@ -7,7 +7,9 @@ window.bookSearch = {};
 
 (() => {
   const FIELDS = { title: 5, page: 1, text: 1, code: 0.2 };
-  const KINDS = [1, 0.9, 0.6, 0.3, 0.2]; // section, glossary term, exercise, references, API
+  const KINDS = [1, 0.9, 0.6, 0.3, 0.06]; // section, glossary term, exercise, references, API
+  const NAMED = [1, 0.9, 0.6, 0.3, 1]; // the same for a query that has a name, such as masked_fill
+  const NAME = /\w[_.][a-z]|[a-z][A-Z]/;
   const MEANING = 0.6; // the weight of a word that the reader did not type
   const LONGEST = 200; // characters of a query
   const SNIPPET = 170; // characters
@@ -63,22 +65,24 @@ window.bookSearch = {};
       address: pages[page][0] + (anchor && `#${anchor}`),
     }));
     await library.addAllAsync(rows, { chunkSize: 40 }); // the page answers between the chunks
+    const unsaid = new Set(ignored.flatMap(tokenize));
     const said = Object.entries(meanings).map(([phrase, meaning]) => ({
       phrase: ` ${tokenize(phrase).join(" ")} `,
-      meaning: tokenize(meaning),
+      meaning: tokenize(meaning).filter((term) => !unsaid.has(term)),
     }));
-    const unsaid = new Set(ignored.flatMap(tokenize));
 
-    /** Each term of a query with the number of the word that it stands for, and its weight. */
+    /** What a query asks for: for each of its words the terms that stand for it, and the weight of each term. */
     function read(query) {
       const typed = words(query.slice(0, LONGEST)).map(terms);
       const telling = typed.filter((group) => group.some((term) => !unsaid.has(term)));
-      const groups = telling.length ? telling : typed;
-      const weights = new Map(groups.flat().map((term) => [term, 1]));
+      const groups = (telling.length ? telling : typed).map((group) => new Set(group));
+      const weights = new Map(groups.flatMap((group) => [...group]).map((term) => [term, 1]));
       const line = ` ${typed.flat().join(" ")} `;
       for (const { phrase, meaning } of said) {
-        if (line.includes(phrase)) {
-          for (const term of meaning) if (!weights.has(term)) weights.set(term, MEANING);
+        if (!line.includes(phrase)) continue;
+        for (const term of meaning) if (!weights.has(term)) weights.set(term, MEANING);
+        for (const group of groups) {
+          if ([...group].some((term) => phrase.includes(` ${term} `))) meaning.forEach((term) => group.add(term));
         }
       }
       return { groups, weights };
@@ -86,18 +90,19 @@ window.bookSearch = {};
 
     function search(query, limit) {
       const { groups, weights } = read(query);
-      const last = groups.at(-1)?.at(-1);
+      const last = [...weights].findLast(([, weight]) => weight === 1)?.[0];
+      const kinds = NAME.test(query) ? NAMED : KINDS;
       const found = library.search([...weights.keys()].join(" "), {
         tokenize: (line) => line.split(" "),
         boost: FIELDS,
         boostTerm: (term) => weights.get(term),
-        boostDocument: (id) => KINDS[rows[id].kind],
+        boostDocument: (id) => kinds[rows[id].kind],
         prefix: (term) => weights.get(term) === 1 && (term === last || term.length > 3),
         fuzzy: (term) => (weights.get(term) === 1 && term.length > 4 ? 0.2 : false),
       });
       // A section with all the words of the query ranks before one that has a single word in its title.
       const rank = ({ score, queryTerms }) => {
-        const covered = groups.filter((group) => group.some((term) => queryTerms.includes(term)));
+        const covered = groups.filter((group) => queryTerms.some((term) => group.has(term)));
         return score * (0.2 + covered.length / groups.length) ** 2;
       };
       const order = found.map((hit) => [rank(hit), hit]).sort(([a], [b]) => b - a);
