@@ -76,8 +76,7 @@ UNREAD = (
 
 def prose(parts: list[nodes.Node]) -> str:
     """The text of ``parts`` in one line."""
-    text = " ".join("".join(piece for part in parts for piece in words_of(part)).split())
-    return re.sub(r" +([,.;:?!)])", r"\1", text)
+    return " ".join("".join(piece for part in parts for piece in words_of(part)).split())
 
 
 def without_solutions(children: list[nodes.Node]) -> list[nodes.Node]:

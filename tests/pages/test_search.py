@@ -19,7 +19,7 @@ from tests.pages.conftest import SITE, Visit
 from tools import ROOT
 
 STATIC = SITE / "_static"
-QUERIES = list(csv.DictReader((ROOT / "tests/pages/searches.csv").open(encoding="utf-8")))
+QUERIES = list(csv.DictReader((ROOT / "tests/pages/searches.csv").read_text("utf-8").splitlines()))
 WORDS = yaml.safe_load((ROOT / "book/_ext/search_words.yml").read_text("utf-8"))
 ON_DEMAND = [
     "minisearch/index.js",
@@ -45,6 +45,13 @@ def entries() -> Iterator[tuple[str, int, str, str, str]]:
 @cache
 def html(name: str) -> BeautifulSoup:
     return BeautifulSoup((SITE / name).read_text("utf-8"), "lxml")
+
+
+@cache
+def places(name: str) -> dict[str, Tag]:
+    """The elements of a page that an address can name; the empty name is its title."""
+    found = {str(place["id"]): place for place in html(name).find_all(id=True)}
+    return found | {"": html(name).select_one("h1")}
 
 
 def one_line(text: str) -> str:
@@ -144,8 +151,7 @@ def test_every_meaning_is_in_the_words_of_the_book(dialog: Locator, said: str, m
 def test_every_entry_leads_to_its_place() -> None:
     wrong = []
     for name, _, title, anchor, _ in entries():
-        place = html(name).find(id=anchor) if anchor else html(name).find("h1")
-        assert place is None or isinstance(place, Tag)
+        place = places(name).get(anchor)
         heading = place.find(re.compile("h[1-6]")) or place if place else None
         shown = one_line(heading.get_text()) if heading else ""
         short = re.sub(r"√.*|\W", "", title.rpartition(".")[2])
@@ -184,8 +190,11 @@ def test_solutions_are_not_given_away() -> None:
 
 
 def test_no_entry_shows_tex() -> None:
-    raw = re.compile(r"\$[^$\n]{1,80}\$|\\[(\[]|\\[a-z]{3,}|\\frac|[_^]\{")
+    # A docstring of the API may write an index as h_{t-1}, which its page shows in the same way.
+    raw = re.compile(r"\$[^$\n]{1,80}\$|\\[(\[]|\\[a-z]{3,}|\\frac")
     assert [found.group() for *_, text in entries() for found in raw.finditer(text)] == []
+    prose = (text for _, kind, _, _, text in entries() if kind != API)
+    assert [text for text in prose if re.search(r"[_^]\{", text)] == []
 
 
 def test_nothing_is_loaded_before_the_first_search(visit: Visit) -> None:
@@ -202,7 +211,8 @@ def test_nothing_is_loaded_before_the_first_search(visit: Visit) -> None:
 
 def test_the_index_is_light() -> None:
     sizes = {name: len(gzip.compress((STATIC / name).read_bytes(), 6)) for name in ON_DEMAND}
-    assert sum(sizes.values()) <= 150_000, sizes
+    assert sizes.pop("search/index.js") <= 150_000
+    assert sum(sizes.values()) <= 30_000, sizes
 
 
 @pytest.mark.parametrize("name", ["searchindex.js", "searchtools.js", "language_data.js"])
