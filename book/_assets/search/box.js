@@ -99,6 +99,12 @@
       const opens = event.target.closest("[role=option]") && !event.ctrlKey && !event.metaKey && !event.shiftKey;
       if (onBackdrop || opens) frame.close();
     });
+    // In a search field the first Escape would only clear the text.
+    frame.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault();
+      frame.close();
+    });
     frame.addEventListener("focusin", () => field.select(), { once: true });
     document.body.append(frame);
     return frame;
