@@ -75,22 +75,6 @@ function closeOutside({ target, currentTarget }) {
   if (target === currentTarget) currentTarget.close();
 }
 
-// The search dialog opens with a button or with Ctrl+K.
-
-const search = one("#pst-search-dialog");
-if (search) {
-  const open = () => {
-    if (!search.open) search.showModal();
-  };
-  for (const button of all(".search-button__button")) button.addEventListener("click", open);
-  addEventListener("keydown", (event) => {
-    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "k") return;
-    event.preventDefault();
-    open();
-  });
-  search.addEventListener("click", closeOutside);
-}
-
 // Sidebars: beside the text on a wide screen, in a dialog on a phone
 
 const wide = matchMedia("(min-width: 992px)");

@@ -33,17 +33,11 @@ POLICY = (
 )
 """What a page may load: files of the site, and images that are in the page."""
 
-SEARCH = re.compile(
-    r"_static/(?:doctools|sphinx_highlight|documentation_options|searchtools|language_data)\.js"
-    r"|searchindex\.js"
-)
-"""Scripts that only the search page needs."""
-
 REPLACED = re.compile(
     r"_static/(?:scripts/.*|vendor/.*|clipboard\.min\.js|copybutton.*|togglebutton\.js"
-    r"|design-tabs\.js)"
+    r"|design-tabs\.js|doctools\.js|sphinx_highlight\.js|documentation_options\.js)"
 )
-"""Scripts whose work ``frame.js`` does."""
+"""Scripts whose work ``frame.js`` and ``search.js`` do, or that no page needs."""
 
 REPLACED_INLINE = re.compile(r"toggleHint|toggleOpen|togglebutton|DOCUMENTATION_OPTIONS\.|\.mode =")
 
@@ -54,6 +48,8 @@ UNUSED_FILES = (
     "clipboard.min.js",
     "copy-button.svg",
     "design-tabs.js",
+    "doctools.js",
+    "documentation_options.js",
     "file.png",
     "images",
     "locales",
@@ -62,6 +58,7 @@ UNUSED_FILES = (
     "sbt-webpack-macros.html",
     "scripts",
     "sphinx-thebe.*",
+    "sphinx_highlight.js",
     "styles",
     "togglebutton.*",
     "vendor",
@@ -308,9 +305,9 @@ class Page(HTMLParser):
                 self.kept = []
             return
         path = self.path(values["src"])
-        if REPLACED.fullmatch(path) or (SEARCH.fullmatch(path) and self.name != "search.html"):
+        if REPLACED.fullmatch(path):
             self.ignored = "script"
-        elif SEARCH.fullmatch(path) or "defer" in values or values.get("type") == "module":
+        elif "defer" in values or values.get("type") == "module":
             self.write(raw)
         else:
             self.write(having(raw, "defer", "defer"))

@@ -132,16 +132,6 @@ def test_code_can_be_copied(visit: Visit) -> None:
     assert page.evaluate("navigator.clipboard.readText()").startswith("make lab")
 
 
-@pytest.mark.parametrize(
-    ("word", "found"), [("softmax", "notation.html"), ("executable", "index.html")]
-)
-def test_search_finds(visit: Visit, word: str, found: str) -> None:
-    page = visit.open(f"search.html?q={word}")
-    page.locator(f"#search-results a[href*='{found}']").first.wait_for(timeout=5000)
-    assert visit.missing == []
-    assert visit.errors == []
-
-
 @pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
 def test_the_download_button_gives_the_portable_notebook(path: Path) -> None:
     text = (SITE / f"{path.stem}.html").read_text(encoding="utf-8")
