@@ -64,7 +64,7 @@ def test_inline_code_is_moved_to_files(site: lean.Site) -> None:
 def test_what_the_frame_replaces_is_dropped(site: lean.Site) -> None:
     dropped = (
         '<script src="_static/scripts/bootstrap.js?digest=1"></script>'
-        '<script src="_static/searchtools.js"></script>'
+        '<script src="_static/doctools.js"></script>'
         '<script>var togglebuttonSelector = ".toggle";</script>'
         '<link rel="preload" as="script" href="_static/scripts/x.js"/>'
         '<link rel="stylesheet" href="_static/pygments.css?v=1"/>'
