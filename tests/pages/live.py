@@ -116,7 +116,7 @@ class Stage:
                 assert self.visit.errors == [], f"{where}: {self.visit.errors}"
                 assert self.visit.foreign == [], where
         for drawing in live.locator("svg:not([aria-hidden])").all():
-            assert drawing.get_attribute("role") == "img"
+            assert drawing.get_attribute("role") in ("img", "radiogroup")
             assert len(drawing.get_attribute("aria-label") or "") > 30
         for part in ("title", "task", "shows", "status"):
             assert len(live.locator(f".live-{part}").inner_text()) > 10
@@ -143,10 +143,10 @@ LOW = """() => [
         ...document.querySelectorAll(".live :is(button, select, input, label, [tabindex])")]
     .filter(e => e.checkVisibility())
     .map(e => e.type === "checkbox" || e.type === "radio" ? e.closest("label") : e)
-    .filter(e => e.tagName !== "LABEL" || e.querySelector("input"))
+    .filter(e => !e.ownerSVGElement && (e.tagName !== "LABEL" || e.querySelector("input")))
     .filter(e => e.getBoundingClientRect().height < 43.5)
     .map(e => `${e.tagName}.${e.className}: ${e.getBoundingClientRect().height}`)"""
-"""Controls that are less than 44 pixels high."""
+"""Controls that are less than 44 pixels high. For parts of a drawing, a list is the alternative."""
 
 SMALL = """() => [
         ...document.querySelectorAll(".live :is(p, th, td, text, label, legend, .live-output, li)")]
@@ -176,8 +176,8 @@ def operate(live: Locator) -> None:
 def snapshot(live: Locator) -> str:
     """The text of a figure and the state of its controls, without what was only announced."""
     values = live.evaluate(
-        """e => JSON.stringify([...e.querySelectorAll("input, select, [role=gridcell]")].map(c =>
-            c.ariaSelected ?? (c.type === "radio" || c.type === "checkbox" ? c.checked : c.value)))"""
+        """e => JSON.stringify([...e.querySelectorAll("input, select, [role=gridcell]")]
+            .map(c => c.ariaSelected ?? (/radio|checkbox/.test(c.type) ? c.checked : c.value)))"""
     )
     text = live.inner_text().replace("Unchanged: ", "")
     return f"{text}\n{values}"

@@ -1,7 +1,8 @@
 """Live figures: Jupyter widgets that also work on a web page without a kernel."""
 
+from tfmr.widgets.architecture import ArchitectureFigure
 from tfmr.widgets.attention import AttentionFigure
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.masks import MasksFigure
 
-__all__ = ["AttentionFigure", "LiveFigure", "MasksFigure"]
+__all__ = ["ArchitectureFigure", "AttentionFigure", "LiveFigure", "MasksFigure"]
