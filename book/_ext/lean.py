@@ -167,6 +167,7 @@ class Page(HTMLParser):
         self.ignored = ""
         self.spelling: dict[str, str] = {}
         self.in_body = False
+        self.in_signature = False
         self.pictures = 0
 
     def rewrite(self, text: str) -> str:
@@ -190,7 +191,7 @@ class Page(HTMLParser):
         """Rewrite a start tag."""
         raw = self.get_starttag_text() or ""
         values = {name: value or "" for name, value in attrs}
-        if self.ignored:
+        if self.ignored or values.get("class") == "toggler":  # doctools.js folds with it
             return
         if tag == "body":
             self.in_body = True
@@ -228,8 +229,14 @@ class Page(HTMLParser):
         for name in values:
             if name.startswith("on"):  # frame.js finds the button by its class
                 raw = without(raw, name)
-        if tag == "summary" and values.get("aria-label"):
+        if tag == "summary" and "aria-label" in values:  # not the text that it shows
             raw = without(raw, "aria-label")
+        if values.get("id") == "pst-primary-sidebar":
+            raw = having(having(raw, "role", "complementary"), "aria-label", "The book")
+        if "tfmr-map" in classes:  # an image hides the links in it from screen readers
+            raw = having(raw, "role", "group")
+        if tag in ("dt", "dl", "dd"):
+            raw = self.signature(tag, raw, classes)
         if tag == "table":
             frame = bool(TABLES & set(classes)) and "pst-scrollable" not in "".join(self.parts[-3:])
             raw = f'<div class="wide-table">{raw}' if frame else raw
@@ -247,9 +254,12 @@ class Page(HTMLParser):
         elif tag in ("script", "style") and self.kept is not None:
             text, self.kept = "".join(self.kept), None
             self.end_code(tag, text)
+        elif tag in ("dl", "dd") and self.in_signature:
+            self.write("</span>")
         elif tag == "table" and self.tables:
             self.write(self.tables.pop())
         else:
+            self.in_signature = self.in_signature and tag != "dt"
             self.write(f"</{self.spelling.get(tag, tag)}>")
 
     def handle_data(self, data: str) -> None:
@@ -320,6 +330,16 @@ class Page(HTMLParser):
             file = f"_static/inline-{digest(code)}.js"
             self.site.scripts[file] = code
             self.write(f'<script src="{self.root}{file}"></script>')
+
+    def signature(self, tag: str, raw: str, classes: list[str]) -> str:
+        """The tag in a signature, where Sphinx lists parameters without terms (invalid HTML)."""
+        if tag == "dt":
+            self.in_signature = "sig" in classes
+        elif self.in_signature:
+            name = {"dl": "sig-parameters", "dd": "sig-parameter"}[tag]
+            self.site.words.add(name)
+            return f'<span class="{name}">'
+        return raw
 
     def picture(self, raw: str, values: dict[str, str]) -> str:
         """The tag of a picture with its size; pictures further down load when they come near."""

@@ -103,6 +103,14 @@ def test_a_table_gets_a_frame(site: lean.Site) -> None:
     )
 
 
+def test_parameters_are_no_list_without_terms(site: lean.Site) -> None:
+    text = rewrite(site, '<dl><dt class="sig">f<dl><dd>x</dd></dl></dt><dd>Text.</dd></dl>')
+    assert text == (
+        '<dl><dt class="sig">f<span class="sig-parameters"><span class="sig-parameter">x</span>'
+        "</span></dt><dd>Text.</dd></dl>"
+    )
+
+
 def test_the_style_sheet_has_the_rules_that_occur(site: lean.Site) -> None:
     (site.out / "_static" / "a").mkdir()
     (site.out / "_static" / "base.css").write_text(".base { background: url(x.svg) }")
