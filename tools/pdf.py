@@ -67,6 +67,7 @@ ADD_TARGETS = """(names) => {
         if (!document.getElementById(name)) continue;
         const link = Object.assign(document.createElement("a"), { textContent: "\\u00a0" });
         link.href = `#${name}`;
+        link.style.textDecoration = "none";
         box.append(link);
     }
     box.style.cssText = "position: absolute; top: 0; font-size: 1px; color: transparent";
@@ -261,6 +262,9 @@ def make(site: Path, target: Path, names: Sequence[tuple[str, str]], program: Br
         page = program.new_page(reduced_motion="reduce", color_scheme="light")
         writer = join(page, base, print_site(page, base, names))
         page.close()
+    for sheet in writer.pages:
+        sheet.compress_content_streams()
+    writer.compress_identical_objects()
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("wb") as file:
         writer.write(file)
