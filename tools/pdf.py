@@ -32,13 +32,19 @@ TITLE = "The Executable Transformer"
 UNPRINTED = ("index", "api")
 SHEET: dict[str, Any] = {"format": "A4", "print_background": True, "prefer_css_page_size": True}
 
+FACE = "_static/fonts"
 STYLE = """
+@font-face { font-family: "Source Serif 4"; font-weight: 400;
+  src: url("source-serif-4-latin-400-normal.woff2") }
+@font-face { font-family: "Source Serif 4"; font-weight: 600;
+  src: url("source-serif-4-latin-600-normal.woff2") }
 @page { size: A4; margin: 0 }
 body { font-family: "Source Serif 4", serif; margin: 0; color: #1f2933 }
 a { color: inherit; text-decoration: none }
 """
 COVER = """
 .cover { box-sizing: border-box; height: 297mm; padding: 75mm 25mm 0; page-break-after: always }
+h1, h2 { font-weight: 600 }
 h1 { font-size: 44pt; line-height: 1.1; margin: 0 0 10mm; border-bottom: 3pt solid #004ca1;
   padding-bottom: 8mm }
 .cover p { font-size: 16pt; line-height: 1.4 }
@@ -61,6 +67,7 @@ ADD_TARGETS = """(names) => {
         if (!document.getElementById(name)) continue;
         const link = Object.assign(document.createElement("a"), { textContent: "\\u00a0" });
         link.href = `#${name}`;
+        link.style.textDecoration = "none";
         box.append(link);
     }
     box.style.cssText = "position: absolute; top: 0; font-size: 1px; color: transparent";
@@ -105,9 +112,16 @@ def printed_pages(toc: Path = ROOT / "_toc.yml") -> list[tuple[str, str]]:
     return [page for page in pages if page[0] not in UNPRINTED]
 
 
-def print_html(page: Page, html: str, style: str) -> PdfReader:
-    """Print a document that is not part of the site."""
-    page.set_content(f"<!DOCTYPE html><style>{STYLE}{style}</style>{html}", wait_until="load")
+def print_html(page: Page, base: str, html: str, style: str) -> PdfReader:
+    """Print a document that is not part of the site, in the text face of the site."""
+    text = f"<!DOCTYPE html><style>{STYLE}{style}</style>{html}"
+    address = f"{base}/{FACE}/printed.html"  # the fonts stand beside it
+    page.route(
+        address, lambda route: route.fulfill(body=text, content_type="text/html; charset=utf-8")
+    )
+    page.goto(address)
+    page.unroute(address)
+    page.evaluate("() => document.fonts.ready")
     return PdfReader(BytesIO(page.pdf(**SHEET)))
 
 
@@ -169,12 +183,12 @@ def link(annotation: Any, sheet: Any, top: float | None) -> None:
 
 def join(page: Page, base: str, parts: Sequence[Part]) -> PdfWriter:
     """Join the parts behind a cover and contents, number the sheets, and connect the links."""
-    front = len(print_html(page, contents(base, parts, 0), COVER).pages)
+    front = len(print_html(page, base, contents(base, parts, 0), COVER).pages)
     start = front
     for part in parts:
         part.start = start
         start += len(part.sheets.pages)
-    opening = Part("", TITLE, "", print_html(page, contents(base, parts, front), COVER))
+    opening = Part("", TITLE, "", print_html(page, base, contents(base, parts, front), COVER))
     writer = PdfWriter()
     owners: list[Part] = []
     for part in (opening, *parts):
@@ -185,7 +199,7 @@ def join(page: Page, base: str, parts: Sequence[Part]) -> PdfWriter:
         for number, part in enumerate(owners[front:], 1)
     )
     for sheet, overlay in zip(
-        writer.pages[front:], print_html(page, numbers, NUMBERS).pages, strict=True
+        writer.pages[front:], print_html(page, base, numbers, NUMBERS).pages, strict=True
     ):
         sheet.merge_page(overlay)
     connect(writer, base, owners, {part.name: part for part in parts})
@@ -231,30 +245,26 @@ def connect(writer: PdfWriter, base: str, owners: Sequence[Part], parts: dict[st
 
 
 @contextmanager
-def opened(site: Path) -> Iterator[tuple[Browser, str]]:
-    """A browser and the address of the site."""
+def serving(site: Path) -> Iterator[str]:
+    """The address of the site, served on this machine."""
     running = server(site, 0)
     threading.Thread(target=running.serve_forever, daemon=True).start()
     try:
-        with sync_playwright() as playwright:
-            started = playwright.chromium.launch(executable_path=browser(), args=list(FLAGS))
-            yield started, f"http://127.0.0.1:{running.server_port}"
-            started.close()
+        yield f"http://127.0.0.1:{running.server_port}"
     finally:
         running.shutdown()
         running.server_close()
 
 
-def make(
-    site: Path = SITE / LANGUAGE,
-    target: Path = TARGET,
-    names: Sequence[tuple[str, str]] | None = None,
-) -> int:
-    """Print the book, or the pages ``names``, to ``target``; return the number of sheets."""
-    with opened(site) as (started, base):
-        page = started.new_page(reduced_motion="reduce", color_scheme="light")
-        parts = print_site(page, base, printed_pages() if names is None else names)
-        writer = join(page, base, parts)
+def make(site: Path, target: Path, names: Sequence[tuple[str, str]], program: Browser) -> int:
+    """Print the pages ``names`` of ``site`` to ``target``; return the number of sheets."""
+    with serving(site) as base:
+        page = program.new_page(reduced_motion="reduce", color_scheme="light")
+        writer = join(page, base, print_site(page, base, names))
+        page.close()
+    for sheet in writer.pages:
+        sheet.compress_content_streams()
+    writer.compress_identical_objects()
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("wb") as file:
         writer.write(file)
@@ -265,7 +275,10 @@ def main() -> int:
     """Print the book; the exit status is 2 on failure."""
     argparse.ArgumentParser(prog="python -m tools.pdf", description=__doc__).parse_args()
     try:
-        number = make()
+        with sync_playwright() as playwright:
+            program = playwright.chromium.launch(executable_path=browser(), args=list(FLAGS))
+            number = make(SITE / LANGUAGE, TARGET, printed_pages(), program)
+            program.close()
     except (SiteError, BrowserError) as problem:
         print(f"pdf: {problem}", file=sys.stderr)
         return 2

@@ -49,7 +49,7 @@ def notebook(text: str) -> str:
 def book(tmp_path: Path) -> Path:
     """A book with the real configuration, extensions and styles, and four pages."""
     root = tmp_path / "project"
-    for name in ("_ext", "_assets", "_templates"):
+    for name in ("_ext", "_assets", "_style", "_templates"):
         shutil.copytree(ROOT / "book" / name, root / "book" / name)
     (root / "book" / "vendor").mkdir()
     shutil.copyfile(ROOT / "_config.yml", root / "_config.yml")
