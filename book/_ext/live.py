@@ -1,6 +1,5 @@
-"""Interactive figures: their code, their container, and their text where they cannot run."""
+"""Live figures: their code, their container, and their text where they cannot run."""
 
-import shutil
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,8 @@ from chapters import is_mime_bundle
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
+
+from tfmr.widgets.linker import write_scripts
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -33,18 +34,14 @@ class PlaceFigures(SphinxTransform):
                     part += nodes.raw("", html, format="html")
 
 
-def copy_code(app: Sphinx, failure: Exception | None) -> None:
-    """Copy ``tfmr/widgets/*.js`` and ``*.css`` to the site."""
-    if failure is not None or app.builder.format != "html":
-        return
-    target = Path(app.outdir, "_static", "widgets")
-    target.mkdir(parents=True, exist_ok=True)
-    for file in sorted(Path(app.srcdir, "tfmr", "widgets").glob("*.*s")):
-        shutil.copyfile(file, target / file.name)
+def write_code(app: Sphinx, failure: Exception | None) -> None:
+    """Write the scripts and styles of ``tfmr/widgets`` to the site."""
+    if failure is None and app.builder.format == "html":
+        write_scripts(Path(app.outdir, "_static", "widgets"))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect this extension to Sphinx."""
     app.add_transform(PlaceFigures)
-    app.connect("build-finished", copy_code)
+    app.connect("build-finished", write_code)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

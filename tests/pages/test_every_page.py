@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages.conftest import SITE, Visit, page_names
+from tests.pages.conftest import CONTRAST, NAMELESS, OVERFLOW, SITE, Visit, page_names
 from tools.notebooks import chapters
 
 PAGES = page_names()
@@ -27,66 +27,6 @@ PICTURES = """() => [...document.querySelectorAll("article img")].map(image => (
     alt: image.alt, drawn: image.complete && image.naturalWidth > 0,
     card: getComputedStyle(image).backgroundColor, filter: getComputedStyle(image).filter,
 }))"""
-
-CONTRAST = """() => {
-    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-    const rgba = (colour) => {
-        canvas.clearRect(0, 0, 1, 1);
-        canvas.fillStyle = colour;
-        canvas.fillRect(0, 0, 1, 1);
-        return [...canvas.getImageData(0, 0, 1, 1).data];
-    };
-    const light = ([r, g, b]) => {
-        const part = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
-        return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
-    };
-    const behind = (element) => {
-        const layers = [];
-        for (let at = element; at; at = at.parentElement) {
-            const colour = rgba(getComputedStyle(at).backgroundColor);
-            layers.push(colour);
-            if (colour[3] === 255) break;
-        }
-        return layers.reverse().reduce((under, [r, g, b, a]) =>
-            [r, g, b].map((c, i) => (c * a + under[i] * (255 - a)) / 255), [255, 255, 255]);
-    };
-    const seen = new Map();
-    const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
-    while (walker.nextNode()) {
-        const element = walker.currentNode.parentElement;
-        if (!walker.currentNode.textContent.trim()) continue;
-        if (!element.checkVisibility({ opacityProperty: true })) continue;
-        if (element.closest("script, style, mjx-assistive-mml, svg, .copybtn, option")) continue;
-        const style = getComputedStyle(element);
-        const [a, b] = [light(rgba(style.color)), light(behind(element))].sort((x, y) => y - x);
-        const ratio = (a + 0.05) / (b + 0.05);
-        const size = parseFloat(style.fontSize);
-        const enough = size >= 24 || (size >= 18.66 && style.fontWeight >= 700) ? 3 : 4.5;
-        if (ratio < enough) {
-            const key = `${element.tagName}.${element.className}`;
-            const words = walker.currentNode.textContent.trim().slice(0, 30);
-            seen.set(key, `${key} ${ratio.toFixed(2)}: ${words}`);
-        }
-    }
-    return [...seen.values()];
-}"""
-
-NAMELESS = """() => [...document.querySelectorAll("button, a.btn, input, select")]
-    .filter(e => e.checkVisibility())
-    .filter(e => ![e.ariaLabel, e.title, e.innerText, e.labels?.[0]?.innerText].join("").trim())
-    .map(e => e.outerHTML.slice(0, 200))"""
-
-OVERFLOW = """() => {
-    const wide = document.documentElement.scrollWidth;
-    if (wide <= innerWidth) return [];
-    const own = (e) => ["auto", "scroll", "hidden"].includes(getComputedStyle(e).overflowX);
-    const scrolls = (e) => e && (own(e) || scrolls(e.parentElement));
-    return [...document.querySelectorAll("main *")]
-        .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
-        .filter(e => !scrolls(e.parentElement))
-        .map(e => `${e.tagName}.${e.className}: ${e.textContent.trim().slice(0, 40)}`)
-        .concat(`page: ${wide}`);
-}"""
 
 
 def test_the_site_was_built() -> None:

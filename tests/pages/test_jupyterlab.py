@@ -226,12 +226,12 @@ def test_an_error_of_the_package_is_short(lab: Lab) -> None:
 def test_the_live_figure_is_connected_to_python(lab: Lab) -> None:
     notebook = lab.open(ATTENTION)
     lab.run_all()
-    live = notebook.locator(".att").first
-    live.locator(".att-words label").nth(2).click()
+    live = notebook.locator(".live").first
+    live.get_by_role("radio", name="good", exact=True).check()
     [output] = lab.evaluate("print(live.selected)")
     assert output["text"] == "2\n"
     lab.evaluate("live.selected = 1")
-    live.locator(".att-words input").nth(1).and_(lab.page.locator(":checked")).wait_for()
+    live.get_by_role("radio", name="am", exact=True, checked=True).wait_for()
     lab.close()
 
 

@@ -1,5 +1,6 @@
-"""Interactive figures: Jupyter widgets that also work on a web page without a kernel."""
+"""Live figures: Jupyter widgets that also work on a web page without a kernel."""
 
 from tfmr.widgets.attention import AttentionFigure
+from tfmr.widgets.figure import LiveFigure
 
-__all__ = ["AttentionFigure"]
+__all__ = ["AttentionFigure", "LiveFigure"]
