@@ -38,7 +38,7 @@ from tfmr.widgets.page_model import page_model, read_page_model
 
 TOLERANCE = 1e-3
 """The largest difference of a logit."""
-NAMES = ("multi30k-de-en",)
+NAMES = ("multi30k-de-en", "pocket-en-fr", "pocket-en-ko")
 
 
 @dataclass

@@ -2,5 +2,6 @@
 
 from tfmr.widgets.attention import AttentionFigure
 from tfmr.widgets.figure import LiveFigure
+from tfmr.widgets.translator import TranslatorFigure
 
-__all__ = ["AttentionFigure", "LiveFigure"]
+__all__ = ["AttentionFigure", "LiveFigure", "TranslatorFigure"]
