@@ -625,6 +625,32 @@ def copying(record: Record) -> list[str]:
     ]
 
 
+def translator(record: Record) -> list[str]:
+    """BLEU of the models in Python and in the page; size and speed of the page."""
+    rows, settings = record["rows"], record["settings"]
+    quality, speed = [], []
+    for row in rows:
+        name = f"{row['model']}, {'greedy' if row['beam'] == 1 else 'beam ' + str(row['beam'])}"
+        same = f"{row['same']:,} of {row['sentences']:,}" if "same" in row else NOTHING
+        bleu = f"{row['test_bleu']:.2f}"
+        quality.append([name, row["system"], bleu, f"{row['test_exact']:.3f}", same])
+        if row["system"] == "page":
+            sizes = (f"{row[size] / 1e6:.2f}" for size in ("bytes", "bytes_gzip"))
+            times = (f"{row[f'seconds_to_{what}']:.2g}" for what in ("read", "first_token"))
+            speed.append([name, *sizes, *times, f"{row['tokens_per_second']:.0f}"])
+    header = ["", "size, MB", "compressed, MB", "reading, s", "first token, s", "tokens/s"]
+    return [
+        f"The test set, translated by Python with the weights of the checkpoint, by Python with "
+        f"the rounded weights of the page, and by the page in {settings['browser']}. *Equal* is "
+        "the number of translations that are equal: of Python rounded and not rounded, and of the "
+        "page and Python rounded.",
+        markdown(["", "system", "BLEU", "exact matches", "equal"], quality),
+        "**Size and speed of the page**, on one thread: the median time until the first token, "
+        "tokenization and encoder included, and the tokens per second of the whole translation.",
+        markdown(header, speed),
+    ]
+
+
 KINDS: dict[str, Callable[[Record], list[str]]] = {
     "speed": speed,
     "versus": versus,
@@ -640,6 +666,7 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "depth": depth,
     "ablations": ablations,
     "copying": copying,
+    "translator": translator,
 }
 """The renderer of each kind of record."""
 

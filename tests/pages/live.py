@@ -20,7 +20,12 @@ from tfmr.widgets import LiveFigure
 from tfmr.widgets.linker import write_scripts
 from tools import ROOT
 
-POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'"
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        *(f"{kind}-src 'self'" for kind in ("script", "style", "img", "connect")),
+    ]
+)
 STATE = "application/vnd.jupyter.widget-state+json"
 VIEW = "application/vnd.jupyter.widget-view+json"
 THEMES = ("light", "dark")

@@ -4,5 +4,12 @@ from tfmr.widgets.architecture import ArchitectureFigure
 from tfmr.widgets.attention import AttentionFigure
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.masks import MasksFigure
+from tfmr.widgets.translator import TranslatorFigure
 
-__all__ = ["ArchitectureFigure", "AttentionFigure", "LiveFigure", "MasksFigure"]
+__all__ = [
+    "ArchitectureFigure",
+    "AttentionFigure",
+    "LiveFigure",
+    "MasksFigure",
+    "TranslatorFigure",
+]
