@@ -9,7 +9,7 @@ from tests.pages.conftest import SITE, Visit
 from tests.pages.live import Stage, choose, numbers, press, status
 from tests.widgets.test_architecture import SMALL, figure
 from tfmr.config import TransformerConfig
-from tfmr.figures.map import BLOCKS
+from tfmr.figures.map import PARTS
 from tfmr.widgets import ArchitectureFigure
 
 ONE_BLOCK = ("embedding", "position", "output", "softmax", "loss", "decoding")
@@ -19,7 +19,7 @@ def select(live: Locator, part: int) -> None:
     live.get_by_label("Part", exact=True).select_option(index=part)
 
 
-def agree(live: Locator, expected: ArchitectureFigure, parts: range = range(len(BLOCKS))) -> None:
+def agree(live: Locator, expected: ArchitectureFigure, parts: range = range(len(PARTS))) -> None:
     """The costs of the parts, and their shares of the model, are those of the package."""
     measured = expected.measured()
     total = measured["total"]
@@ -31,7 +31,7 @@ def agree(live: Locator, expected: ArchitectureFigure, parts: range = range(len(
             cells = live.locator(f"[data-cost={name}] td")
             [one] = numbers(cells.first.locator("b").inner_text())
             blocks = 1 if kind in ONE_BLOCK else expected.models[expected.model_name][
-                "n_encoder" if BLOCKS[part].side == "encoder" else "n_decoder"
+                "n_encoder" if PARTS[part].side == "encoder" else "n_decoder"
             ]  # fmt: skip
             assert one * blocks == costs[i], (kind, name)
             share = numbers(cells.last.inner_text()) or [0.0]
@@ -108,7 +108,7 @@ def test_colours_show_the_share_of_the_costs(stage: Stage) -> None:
 def test_links_lead_to_the_chapter_and_the_source(visit: Visit) -> None:
     page = visit.open("10-transformer.html")
     live = page.locator(".live", has_text="part by part")
-    for part in range(len(BLOCKS)):
+    for part in range(len(PARTS)):
         select(live, part)
         for link in live.locator(".arch-links a").all():
             name, _, anchor = str(link.get_attribute("href")).removeprefix("./").partition("#")

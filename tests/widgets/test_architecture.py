@@ -6,7 +6,7 @@ import pytest
 
 from tfmr.config import TransformerConfig
 from tfmr.errors import TfmrError
-from tfmr.figures.map import BLOCKS
+from tfmr.figures.map import PARTS
 from tfmr.widgets import ArchitectureFigure
 from tools import ROOT
 
@@ -36,7 +36,7 @@ def test_the_counts_of_the_parts_are_those_of_the_model() -> None:
 
 def test_every_part_has_code_and_a_chapter() -> None:
     blocks = figure().drawing["blocks"]
-    assert len(blocks) == len(BLOCKS)
+    assert len(blocks) == len(PARTS)
     for block in blocks:
         module, _, name = block["source"].rpartition(".")
         assert hasattr(importlib.import_module(module), name)

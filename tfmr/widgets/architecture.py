@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tfmr.config import TransformerConfig
 from tfmr.errors import require
-from tfmr.figures.map import ARROWS, BLOCKS, GENERATED, LABELS, MEMORY, RESIDUALS, TIED, VIEW
+from tfmr.figures.map import ARROWS, GENERATED, LABELS, MEMORY, PARTS, RESIDUALS, TIED, VIEW
 from tfmr.model import Transformer
 from tfmr.widgets.figure import LiveFigure
 
@@ -69,7 +69,7 @@ class ArchitectureFigure(LiveFigure):
         source_length: number of source tokens, at most 128.
         target_length: number of target tokens, at most 128.
         part: index of the block that is selected first, in the order of
-            :data:`tfmr.figures.map.BLOCKS`.
+            :data:`tfmr.figures.map.PARTS`.
 
     Raises:
         TfmrError: if an argument is out of range or a configuration is of another kind.
@@ -104,7 +104,7 @@ class ArchitectureFigure(LiveFigure):
         for name, value, low, high in (
             ("source_length", source_length, 1, LONGEST),
             ("target_length", target_length, 1, LONGEST),
-            ("part", part, 0, len(BLOCKS) - 1),
+            ("part", part, 0, len(PARTS) - 1),
         ):
             require(low <= value <= high, f"{name} must be {low} to {high}: got {value}")
         super().__init__(
@@ -162,7 +162,7 @@ class ArchitectureFigure(LiveFigure):
         """The sentence that it shows."""
         names = ", ".join(self.models)
         return (
-            f"the map of the Transformer, with shapes, parameters and FLOPs of {len(BLOCKS)} parts,"
+            f"the map of the Transformer, with shapes, parameters and FLOPs of {len(PARTS)} parts,"
             f" for the models {names}."
         )
 
@@ -198,7 +198,7 @@ def _drawing() -> dict[str, Any]:
                 "frame": block.frame,
                 "source": SOURCES[block.name],
             }
-            for block, kind in zip(BLOCKS, KINDS, strict=True)
+            for block, kind in zip(PARTS, KINDS, strict=True)
         ],
         "arrows": [
             {"kind": kind, "points": [list(point) for point in points]}
