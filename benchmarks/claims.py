@@ -30,6 +30,7 @@ SEEDED = (
     "line",
     "multi30k",
     "depth",
+    "stream",
     "ablations",
     "recall",
     "copying",
