@@ -31,6 +31,7 @@ SEEDED = (
     "line",
     "multi30k",
     "depth",
+    "stream",
     "ablations",
     "recall",
     "copying",

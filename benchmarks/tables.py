@@ -25,6 +25,8 @@ The ``kind`` of a record selects how it is rendered:
     rows of several analyses of one model, from :mod:`benchmarks.inside`.
 ``depth``
     a table per experiment, a row per stack and depth, from :mod:`benchmarks.depth`.
+``stream``
+    a row per stack and depth, before and after training, from :mod:`benchmarks.stream`.
 ``ablations``
     training with and without label smoothing and warm-up, from :mod:`benchmarks.ablations`.
 ``copying``
@@ -540,6 +542,39 @@ def _losses(losses: Iterable[float | None]) -> str:
     return f"{median(numbers):.3g} ({min(numbers):.3g}–{max(numbers):.3g})"
 
 
+def stream(record: Record) -> list[str]:
+    """Growth of the residual stream, gradients and loss, before and after training."""
+    settings, rows = record["settings"], record["rows"]
+    first, last = min(settings["steps"]), max(settings["steps"])
+    found = {(row["stack"], row["blocks"], row["step"]): row for row in rows}
+    ends = [
+        (stack, blocks, row, found[stack, blocks, last])
+        for (stack, blocks, step), row in found.items()
+        if step == first
+    ]
+    lines = [
+        [
+            *(stack, str(blocks)),
+            *(f"{row['stream'][-1] / row['stream'][0]:.2g}" for row in (before, after)),
+            *(f"{row['gradient'][0] / row['gradient'][-1]:.2g}" for row in (before, after)),
+            *(f"{row['loss']:.3g}" for row in (before, after)),
+        ]
+        for stack, blocks, before, after in ends
+    ]
+    return [
+        f"Encoder stacks before training and after {last} steps with the learning rate "
+        f"{settings['peak_lr']:g}, one seed. Growth: the vector norm of the stream after the last "
+        "block divided by that of the input. Gradient: the gradient norm of the first block "
+        "divided by that of the last. Loss: in nats, on a batch that is not trained on; a uniform "
+        f"prediction has the loss {settings['uniform_loss']:.2f}.",
+        markdown(
+            ["", "blocks", *(f"{name}, {when}" for name in ("growth", "gradient", "loss")
+                             for when in ("before", "after"))],
+            lines,
+        ),
+    ]  # fmt: skip
+
+
 def ablations(record: Record) -> list[str]:
     """Results with and without label smoothing and warm-up, and their paired differences."""
     settings, rows = record["settings"], record["rows"]
@@ -664,6 +699,7 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "recall": recall,
     "inside": inside,
     "depth": depth,
+    "stream": stream,
     "ablations": ablations,
     "copying": copying,
     "translator": translator,

@@ -202,6 +202,18 @@ def test_depth_shows_median_and_range_of_the_seeds() -> None:
     assert "| post-norm | 6 | 100 | 2 | 0.25 | 3 | 1.25 (0.5–2.75) | inf (0.5–inf) |" in text
 
 
+def test_stream_shows_growth_gradient_and_loss_before_and_after_training() -> None:
+    def row(step: int, stream: list[float], gradient: list[float], loss: float) -> dict[str, Any]:
+        about = {"stack": "pre-norm", "blocks": 2, "step": step}
+        return about | {"stream": stream, "gradient": gradient, "loss": loss}
+
+    rows = [row(0, [2.0, 3.0, 5.0], [4.0, 8.0], 2.75), row(5, [2.0, 3.0, 3.0], [9.0, 3.0], 0.125)]
+    settings = {"steps": [0, 5], "uniform_loss": 2.7726, "peak_lr": 1e-3}
+    text = section("depth-stream", {**SPEED, "kind": "stream", "rows": rows, "settings": settings})
+    assert "after 5 steps with the learning rate 0.001" in text
+    assert "| pre-norm | 2 | 2.5 | 1.5 | 0.5 | 3 | 2.75 | 0.125 |" in text
+
+
 def test_ablations_show_paired_differences() -> None:
     def row(seed: int, loss: float, **changes: Any) -> dict[str, Any]:
         recipe = {"norm": "pre", "label_smoothing": 0.1, "peak_lr": 0.003, "warmup": True}

@@ -111,7 +111,8 @@ class MasksFigure(LiveFigure):
         rows = torch.tensor(self.vectors[name], dtype=torch.float64)
         if replace:
             rows[self.replaced] = rows[-1]
-        return rows[:-1]
+        kept: Tensor = rows[:-1]
+        return kept
 
     def summary(self) -> str:
         """The sentence that it shows."""
