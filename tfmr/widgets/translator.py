@@ -139,7 +139,7 @@ class TranslatorFigure(LiveFigure):
         """The translation of the current text, computed in Python with the weights of the page.
 
         Raises:
-            TfmrError: as :func:`tfmr.decode.translate`.
+            TfmrError: as :func:`tfmr.decode.sentences.translate`.
         """
         saved = find_model(self.name).load()
         is_pocket = saved.metadata["corpus"] == "pocket"
