@@ -29,9 +29,12 @@ VISIBLE_TEXT = """() => {
     return copy.textContent;
 }"""
 
-PICTURES = """() => [...document.querySelectorAll("article img")].map(image => ({
-    alt: image.alt, drawn: image.complete && image.naturalWidth > 0,
-    card: getComputedStyle(image).backgroundColor, filter: getComputedStyle(image).filter,
+PICTURES = """() => Promise.all([...document.querySelectorAll("article img")].map(async image => {
+    image.loading = "eager";
+    await image.decode().catch(() => {});
+    const { backgroundColor, filter } = getComputedStyle(image);
+    const drawn = image.complete && image.naturalWidth > 0;
+    return { alt: image.alt, drawn, card: backgroundColor, filter };
 }))"""
 
 CONTRAST = """() => {
