@@ -110,7 +110,7 @@ class CodeBelowFigures(SphinxPostTransform):
 
 def open_figure(writer: Any, node: nodes.Element) -> None:
     """Write the beginning of a figure."""
-    kind = "numbered live" if node["live"] else "numbered"
+    kind = "numbered interactive" if node["live"] else "numbered"
     writer.body.append(f'<figure class="{kind}" id="{node["anchor"]}"><div class="figure-body">\n')
 
 

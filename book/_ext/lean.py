@@ -219,6 +219,7 @@ class Page(HTMLParser):
 
     def plain(self, tag: str, raw: str, values: dict[str, str]) -> None:
         """Rewrite the attributes of a tag that stays in the page."""
+        self.spelling[tag] = raw[1 : len(tag) + 1]
         classes = values.get("class", "").split()
         if tag == "img":
             raw = self.picture(raw, values)
@@ -241,7 +242,6 @@ class Page(HTMLParser):
             frame = bool(TABLES & set(classes)) and "pst-scrollable" not in "".join(self.parts[-3:])
             raw = f'<div class="wide-table">{raw}' if frame else raw
             self.tables.append("</table></div>" if frame else "</table>")
-        self.spelling[tag] = raw[1 : len(tag) + 1]
         self.site.words.update((tag, self.spelling[tag]))
         self.site.words.update(classes, values, values.get("id", "").split())
         self.write(raw)

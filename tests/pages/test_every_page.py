@@ -29,8 +29,10 @@ VISIBLE_TEXT = """() => {
     return copy.textContent;
 }"""
 
-PICTURES = """() => [...document.querySelectorAll("article img")].map(image => ({
-    alt: image.alt, drawn: image.complete && image.naturalWidth > 0,
+PICTURES = """() => Promise.all([...document.querySelectorAll("article img")].map(async image => {
+    image.loading = "eager";
+    await image.decode().catch(() => {});
+    return { alt: image.alt, drawn: image.complete && image.naturalWidth > 0 };
 }))"""
 
 
