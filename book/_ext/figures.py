@@ -16,7 +16,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 
 PICTURES = ("image/png", "image/svg+xml")
 LIVE = "application/vnd.jupyter.widget-view+json"
-STATEMENT = re.compile(r"(.+?)(?:[.;:](?=\s|$)|$)", re.S)
+STATEMENT = re.compile(r"(.{25,}?)[.;:](?=\s|$)")
 BETWEEN = 40
 
 
@@ -29,10 +29,10 @@ class numbered_caption(nodes.General, nodes.Element):  # noqa: N801
 
 
 def statement(text: str) -> str:
-    """The first statement of an alternative text, as a sentence."""
+    """The first statement of an alternative text of at least 25 characters, as a sentence."""
     plain = " ".join(text.split()).removeprefix("Live figure: ")
     found = STATEMENT.match(plain)
-    return f"{found.group(1)}." if found else ""
+    return f"{found.group(1) if found else plain.rstrip('.')}."
 
 
 def upright(children: list[nodes.Node]) -> list[nodes.Node]:

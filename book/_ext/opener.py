@@ -14,7 +14,7 @@ from sphinx.transforms import SphinxTransform
 
 FIRST = "Prerequisites."
 LABELS = (FIRST, "After this chapter", "Time:")
-QUESTION = re.compile(r"(?P<before>.*[.!]\s+)?(?P<question>[^.!?]*\?)(?=\s|$)", re.S)
+QUESTION = re.compile(r"(?P<before>(?:[^?]*[.!]\s+)?)(?P<question>[^.!?]*\?)(?=\s|$)")
 
 
 class OpenChapter(SphinxTransform):
@@ -52,7 +52,7 @@ def mark_question(paragraph: nodes.paragraph) -> None:
         if found is None:
             continue
         at = paragraph.index(child)
-        before = [*paragraph.children[:at], nodes.Text((found["before"] or "").rstrip())]
+        before = [*paragraph.children[:at], nodes.Text(found["before"].rstrip())]
         after = [nodes.Text(child[found.end() :].lstrip()), *paragraph.children[at + 1 :]]
         question = nodes.Text(found["question"].strip())
         parts = (

@@ -226,9 +226,10 @@ def test_style_sheet_needs_its_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("alt", "caption"),
     [
-        ("Three curves: a, b and c.", "Three curves."),
+        ("Two curves: a and b.", "Two curves: a and b."),
+        ("The norm against the distance: 1 and 2. More.", "The norm against the distance."),
         ("The loss is 0.5 after 3 steps; it falls.", "The loss is 0.5 after 3 steps."),
-        ("Live figure: Attention of “I am”; step by step.", "Attention of “I am”."),
+        ("Live figure: Attention of “I am a student”; by step.", "Attention of “I am a student”."),
     ],
 )
 def test_a_caption_is_the_first_statement(alt: str, caption: str) -> None:
@@ -246,6 +247,13 @@ def test_an_italic_caption_becomes_upright() -> None:
     made = figures.upright(parts)
     assert "".join(part.astext() for part in made) == "".join(part.astext() for part in parts)
     assert [part.astext() for part in made if isinstance(part, nodes.emphasis)] == ["it", "really"]
+
+
+def test_the_first_question_is_marked() -> None:
+    section = nodes.section("", nodes.paragraph("", "One. How? Two. Why? Three."))
+    opener.mark_question(section[0])
+    assert [child.astext() for child in section] == ["One.", "How?", "Two. Why? Three."]
+    assert section[1]["classes"] == ["standfirst"]
 
 
 def test_a_paragraph_without_a_question_stays() -> None:

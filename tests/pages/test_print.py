@@ -11,7 +11,7 @@ from tests.pages.conftest import SITE
 from tools import dist, pdf
 from tools.site import SiteError
 
-PAGES = [("02-gates", "Before attention"), ("notation", "Appendices")]
+PAGES = [("02-gates", "Before attention"), ("glossary", "Appendices")]
 
 
 @pytest.fixture(scope="module")
