@@ -330,7 +330,8 @@ def test_any_text_gets_an_answer(visit: Visit, dialog: Locator, query: str, said
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_dialog_fits(visit: Visit, theme: str, width: int) -> None:
     page = visit.open(CHAPTER, theme=theme, width=width)
-    page.locator(".search-button__button").locator("visible=true").first.click()
+    button = page.locator(".search-button__button").locator("visible=true").first
+    button.click()
     box = page.locator("#search-dialog")
     ready(page)
     type_in(box, "attention")
@@ -345,6 +346,8 @@ def test_the_dialog_fits(visit: Visit, theme: str, width: int) -> None:
         (control.bounding_box() or {"height": 0})["height"] >= 44
         for control in [*box.get_by_role("option").all(), *box.locator("input, button").all()]
     )
+    box.get_by_role("button", name="Close").click()
+    expect(button).to_be_focused()
 
 
 def test_the_page_with_a_query(visit: Visit) -> None:
