@@ -223,20 +223,30 @@ def test_sphinx_search_is_gone(name: str) -> None:
 
 
 def test_a_key_takes_less_than_50_ms(dialog: Locator) -> None:
-    times = dialog.page.evaluate(
-        """queries => {
+    """Processor time of the page, in the mean over all keys, whatever else the machine does."""
+    metrics = dialog.page.context.new_cdp_session(dialog.page)
+    metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def seconds() -> float:
+        found = metrics.send("Performance.getMetrics")["metrics"]
+        return next(float(one["value"]) for one in found if one["name"] == "TaskDuration")
+
+    start = seconds()
+    keys = dialog.page.evaluate(
+        """async queries => {
             const field = document.querySelector("#search-dialog input");
-            return queries.flatMap(query => [...query].map((_, i) => {
-                field.value = query.slice(0, i + 1);
-                const start = performance.now();
+            const typed = queries.flatMap(query => [...query].map((_, i) => query.slice(0, i + 1)));
+            for (field.value of typed) {
                 field.dispatchEvent(new Event("input"));
                 field.getBoundingClientRect();
-                return performance.now() - start;
-            }));
+                await new Promise(resolve => setTimeout(resolve));
+            }
+            return typed.length;
         }""",
         [row["query"] for row in QUERIES],
     )
-    assert sorted(times)[len(times) // 2] <= 50
+    used = 1000 * (seconds() - start) / keys
+    assert 0.1 < used <= 50
 
 
 def test_keyboard(visit: Visit) -> None:
