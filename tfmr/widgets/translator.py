@@ -90,6 +90,7 @@ MODELS = (
     ),
 )
 """The models in the page, the first of which is selected."""
+NAMES = tuple(shipped.name for shipped in MODELS)
 
 
 class TranslatorFigure(LiveFigure):
@@ -122,7 +123,7 @@ class TranslatorFigure(LiveFigure):
         text: str | None = None,
         *,
         beam: int = 1,
-        models: Sequence[str] = tuple(model.name for model in MODELS),
+        models: Sequence[str] = NAMES,
     ) -> None:
         offered = [find_model(each) for each in models]
         require(name in models, f"name must be one of {', '.join(models)}: got {name!r}")
@@ -139,7 +140,7 @@ class TranslatorFigure(LiveFigure):
         """The translation of the current text, computed in Python with the weights of the page.
 
         Raises:
-            TfmrError: as :func:`tfmr.decode.translate`.
+            TfmrError: as :func:`tfmr.decode.sentences.translate`.
         """
         saved = find_model(self.name).load()
         is_pocket = saved.metadata["corpus"] == "pocket"
