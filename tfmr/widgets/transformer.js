@@ -45,19 +45,20 @@ export function residual({ norm }, config, x, sublayer) {
 
 // ---- attention.py
 
-/** Whether query i of the last `query` of `key` positions may attend to key j: only if j is not later. */
+/** Whether query i may attend to key j; the queries are the last of the keys. */
 export const causalMask = (query, key) => (i, j) => j <= key - query + i;
 
 /**
  * Average the values, weighted by the similarity of each key to the query:
- * softmax(Q K^T / sqrt(d_k)) V. `mask(i, j)` is true where query i may attend to key j.
+ * softmax(Q K^T / sqrt(d_k)) V. Query i may attend to key j if mask(i, j).
  * Returns the outputs and the attention weights, one row per query.
  */
 export function scaledDotProductAttention(q, k, v, mask) {
   const scale = 1 / Math.sqrt(q[0].length);
-  const weights = q.map((query, i) =>
-    softmax(k.map((key, j) => (mask(i, j) ? dot(query, key) * scale : -Infinity))),
-  );
+  const weights = q.map((query, i) => {
+    const score = (key, j) => (mask(i, j) ? dot(query, key) * scale : -Infinity);
+    return softmax(k.map(score));
+  });
   const outputs = weights.map((row) => {
     const out = new Float32Array(v[0].length);
     row.forEach((weight, j) => {
@@ -147,18 +148,26 @@ export function* encoder(module, config, x, recorded) {
 
 // ---- decoder.py
 
-/** Causal self-attention, cross-attention and a feed-forward network, each with a residual. */
+/** Causal self-attention, cross-attention, feed-forward; each with a residual. */
 export function decoderBlock(module, config, x, memory, cache, recorded) {
   const [selfResidual, crossResidual, feedForwardResidual] = module.residuals;
-  const selfOptions = { isCausal: true, cache: cache.self, recorded: recorded?.self };
-  const crossOptions = { memory, cache: cache.cross, recorded: recorded?.cross };
   x = residual(selfResidual, config, x, (y) =>
-    multiHeadAttention(module.self_attention, config, y, selfOptions),
+    multiHeadAttention(module.self_attention, config, y, {
+      isCausal: true,
+      cache: cache.self,
+      recorded: recorded?.self,
+    }),
   );
   x = residual(crossResidual, config, x, (y) =>
-    multiHeadAttention(module.cross_attention, config, y, crossOptions),
+    multiHeadAttention(module.cross_attention, config, y, {
+      memory,
+      cache: cache.cross,
+      recorded: recorded?.cross,
+    }),
   );
-  return residual(feedForwardResidual, config, x, (y) => feedForward(module.feed_forward, y));
+  return residual(feedForwardResidual, config, x, (y) =>
+    feedForward(module.feed_forward, y),
+  );
 }
 
 /** A stack of decoder blocks. */

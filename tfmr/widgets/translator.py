@@ -90,6 +90,7 @@ MODELS = (
     ),
 )
 """The models in the page, the first of which is selected."""
+NAMES = tuple(shipped.name for shipped in MODELS)
 
 
 class TranslatorFigure(LiveFigure):
@@ -122,7 +123,7 @@ class TranslatorFigure(LiveFigure):
         text: str | None = None,
         *,
         beam: int = 1,
-        models: Sequence[str] = tuple(model.name for model in MODELS),
+        models: Sequence[str] = NAMES,
     ) -> None:
         offered = [find_model(each) for each in models]
         require(name in models, f"name must be one of {', '.join(models)}: got {name!r}")
