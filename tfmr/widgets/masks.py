@@ -105,7 +105,8 @@ class MasksFigure(LiveFigure):
         """The distance that each output moves when the token is replaced."""
         before = self.weights() @ self._matrix("v", False)
         after = self.weights(replace=True) @ self._matrix("v", True)
-        return (after - before).norm(dim=-1)
+        moved: Tensor = (after - before).norm(dim=-1)
+        return moved
 
     def _matrix(self, name: str, replace: bool) -> Float[Tensor, "token d_k"]:
         rows = torch.tensor(self.vectors[name], dtype=torch.float64)
