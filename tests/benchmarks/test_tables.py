@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.markdown import markdown
 from benchmarks.record import Record
-from benchmarks.tables import BEGIN, END, Tables, markdown, render, section
+from benchmarks.tables import BEGIN, END, Tables, render, section
 from tfmr.errors import TfmrError
 
 METADATA = {
