@@ -223,7 +223,7 @@ def test_sphinx_search_is_gone(name: str) -> None:
 
 
 def test_a_key_takes_less_than_50_ms(dialog: Locator) -> None:
-    """Processor time of the page, in the mean over every fourth key, whatever else the machine does."""
+    """Processor time of the page per key, which does not depend on the load of the machine."""
     metrics = dialog.page.context.new_cdp_session(dialog.page)
     metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
 
