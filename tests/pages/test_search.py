@@ -223,7 +223,7 @@ def test_sphinx_search_is_gone(name: str) -> None:
 
 
 def test_a_key_takes_less_than_50_ms(dialog: Locator) -> None:
-    """Processor time of the page, in the mean over all keys, whatever else the machine does."""
+    """Processor time of the page per key, which does not depend on the load of the machine."""
     metrics = dialog.page.context.new_cdp_session(dialog.page)
     metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
 
@@ -235,7 +235,8 @@ def test_a_key_takes_less_than_50_ms(dialog: Locator) -> None:
     keys = dialog.page.evaluate(
         """async queries => {
             const field = document.querySelector("#search-dialog input");
-            const typed = queries.flatMap(query => [...query].map((_, i) => query.slice(0, i + 1)));
+            const typed = queries.flatMap(query => [...query].map((_, i) => query.slice(0, i + 1)))
+                .filter((_, i) => i % 4 === 0);
             for (field.value of typed) {
                 field.dispatchEvent(new Event("input"));
                 field.getBoundingClientRect();
