@@ -33,6 +33,7 @@ COMPOUND = re.compile(r"\b([A-Za-z]+(?:_[A-Za-z0-9]+)+|[A-Z]\w*[a-z][A-Z]\w*)\("
 TORCH = re.compile(r"\b(?:torch|nn|F)\.([A-Za-z]\w+)")
 """Names in cells that a reader searches: ``masked_fill``, ``LayerNorm``, ``torch.einsum``."""
 
+SENTENCE = re.compile(r"(?<=[.;]) ")
 EXERCISE_TITLE = re.compile(r"Exercise \d+\.\d+")
 SOLUTION_START = '<details class="solution"'
 SOLUTION_END = "</details>"
@@ -137,11 +138,11 @@ def section_entries(docname: str, section: nodes.section, top: bool = False) -> 
 
 
 def summary(content: list[nodes.Node]) -> str:
-    """The first paragraph of a docstring; the entry of the object on its page has the rest."""
+    """The first sentence of a docstring; the entry of the object on its page has the rest."""
     paragraphs = (
         child for part in content for child in part.children if isinstance(child, nodes.paragraph)
     )
-    return prose(list(islice(paragraphs, 1)))
+    return SENTENCE.split(prose(list(islice(paragraphs, 1))), maxsplit=1)[0]
 
 
 def object_entries(description: addnodes.desc) -> Iterator[Entry]:

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from base64 import b64encode
 from io import BytesIO
 from pathlib import Path
 
@@ -67,14 +68,14 @@ def test_type_is_set_for_long_reading(visit: Visit, name: str) -> None:
 
 
 def test_every_font_face_swaps_and_exists() -> None:
-    css = (SITE / "_static" / design.SHEET).read_text(encoding="utf-8")
-    faces = re.findall(r"@font-face \{[^}]*\}", css)
-    bundled = [face for face in faces if "url(" in face]
+    css = (SITE / "_static" / "site.css").read_text(encoding="utf-8")
+    faces = re.findall(r"@font-face\s*\{[^}]*\}", css)
+    bundled = [face for face in faces if "url(fonts/source-serif" in face.replace('"', "")]
     assert len(bundled) == len(list(FONTS.glob("*.woff2")))
     for face in bundled:
-        [name] = re.findall(r'url\("([^"]+)"\)', face)
+        [name] = re.findall(r"url\(\"?([^\")]+)", face)
         assert (SITE / "_static" / name).is_file()
-        assert "font-display: swap" in face
+        assert re.search(r"font-display:\s*swap", face)
     fallbacks = [face for face in faces if "local(" in face]
     assert len(fallbacks) >= 3
     assert all("size-adjust" in face and "ascent-override" in face for face in fallbacks)
@@ -98,7 +99,9 @@ def test_every_figure_has_a_number_and_a_caption(visit: Visit, name: str) -> Non
     assert labels == [f"Figure {prefix}{i}" for i in range(1, len(labels) + 1)]
 
 
-@pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in chapters() if path.stem[0].isdigit()], ids=lambda path: path.stem
+)
 def test_the_opener_has_the_question_and_all_words_of_the_notebook(
     visit: Visit, path: Path
 ) -> None:
@@ -124,12 +127,12 @@ def test_figures_on_a_dark_page_have_the_colours_of_the_palette(visit: Visit) ->
     page = visit.open("04-self-attention.html", theme="dark")
     image = page.locator("figure.numbered img").first
     image.evaluate(
-        """(image, bytes) => {
-            image.src = URL.createObjectURL(new Blob([new Uint8Array(bytes)]));
+        """(image, content) => {
+            image.src = `data:image/png;base64,${content}`;
             image.style.width = "auto";
             return image.decode();
         }""",
-        list(picture.getvalue()),
+        b64encode(picture.getvalue()).decode(),
     )
     seen = Image.open(BytesIO(image.screenshot())).convert("RGB")
     for i, hue in enumerate(hues):
@@ -155,7 +158,7 @@ def test_the_cover_shows_the_book_at_work(visit: Visit) -> None:
     assert text.index("The parts of the book") < text.index("How it is verified")
     assert visit.missing == []
     linked = set(re.findall(r'href="([\w-]+\.html)', page.locator(".cover-parts").inner_html()))
-    assert set(CHAPTERS) <= linked
+    assert set(CHAPTERS) - {"translator.html"} <= linked
 
 
 def test_the_translator_is_linked_if_the_book_has_it(visit: Visit) -> None:

@@ -4,7 +4,9 @@ import struct
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from sphinx.errors import ExtensionError
 
 from tests.pages.conftest import SITE, page_names
@@ -142,3 +144,14 @@ def test_no_page_needs_an_exception_from_the_policy() -> None:
         assert not site.inline, f"{name} has a style element"
         assert not site.scripts, f"{name} has an inline script"
         assert "onclick=" not in text, name
+
+
+def test_a_picture_becomes_smaller_without_loss(site: lean.Site, tmp_path: Path) -> None:
+    folder = tmp_path / "_images"
+    folder.mkdir()
+    pixels = np.random.default_rng(0).integers(0, 4, (40, 60, 3), dtype=np.uint8) * 80
+    Image.fromarray(pixels).save(folder / "a.png")
+    text = rewrite(site, '<img src="../_images/a.png" width="30"/>', "book/a.html")
+    assert text.startswith('<img src="../_images/a.webp" width="30" height="20"')
+    assert np.array_equal(np.asarray(Image.open(folder / "a.webp")), pixels)
+    assert site.compressed == {folder / "a.png"}
