@@ -26,8 +26,9 @@ UNUSED = ("searchtools.js", "language_data.js")
 SECTION, TERM, EXERCISE, REFERENCES, API = range(5)
 """Kinds of entries, which the ranking distinguishes."""
 
-LEFT_OUT = ("book/bibliography",)
-"""Pages without entries: the papers stand in the references of the chapters that cite them."""
+LEFT_OUT = ("book/bibliography", "book/api/figures-")
+"""Pages without entries: the papers stand in the references of the chapters that cite them, and the
+functions that draw figures have the subjects of chapters."""
 
 COMPOUND = re.compile(r"\b([A-Za-z]+(?:_[A-Za-z0-9]+)+|[A-Z]\w*[a-z][A-Z]\w*)\(")
 TORCH = re.compile(r"\b(?:torch|nn|F)\.([A-Za-z]\w+)")
@@ -162,7 +163,7 @@ def object_entries(description: addnodes.desc) -> Iterator[Entry]:
 
 def entries(docname: str, doctree: nodes.document) -> list[Entry]:
     """All entries of a page."""
-    top = None if docname in LEFT_OUT else next(iter(doctree.findall(nodes.section)), None)
+    top = None if docname.startswith(LEFT_OUT) else next(iter(doctree.findall(nodes.section)), None)
     return list(section_entries(docname, top, top=True)) if top is not None else []
 
 
