@@ -4,5 +4,6 @@ from tfmr.widgets.architecture import ArchitectureFigure
 from tfmr.widgets.attention import AttentionFigure
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.masks import MasksFigure
+from tfmr.widgets.stream import StreamFigure
 
-__all__ = ["ArchitectureFigure", "AttentionFigure", "LiveFigure", "MasksFigure"]
+__all__ = ["ArchitectureFigure", "AttentionFigure", "LiveFigure", "MasksFigure", "StreamFigure"]
