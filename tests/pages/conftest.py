@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -156,10 +156,12 @@ def address() -> Iterator[str]:
     yield from serve(SITE)
 
 
-def guarded(chromium: Browser, address: str) -> Iterator[Visit]:
+def guarded(
+    chromium: Browser, address: str, motion: Literal["reduce", "no-preference"] = "reduce"
+) -> Iterator[Visit]:
     """A browser's page that can reach ``address`` only."""
     context = chromium.new_context(
-        reduced_motion="reduce", permissions=["clipboard-read", "clipboard-write"]
+        reduced_motion=motion, permissions=["clipboard-read", "clipboard-write"]
     )
     page = context.new_page()
     page.set_default_timeout(10_000)
@@ -185,12 +187,24 @@ def visit(chromium: Browser, address: str) -> Iterator[Visit]:
     yield from guarded(chromium, address)
 
 
-@pytest.fixture(scope="session")
-def stage(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Stage"]:
+def staged(
+    chromium: Browser, folder: Path, motion: Literal["reduce", "no-preference"]
+) -> Iterator["Stage"]:
     from tests.pages.live import Stage, write_stage
 
-    folder = tmp_path_factory.mktemp("stage")
     write_stage(folder)
     for base in serve(folder):
-        for visit in guarded(chromium, base):
+        for visit in guarded(chromium, base, motion):
             yield Stage(visit, folder)
+
+
+@pytest.fixture(scope="session")
+def stage(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Stage"]:
+    """Shows live figures to a reader who asks for less motion."""
+    yield from staged(chromium, tmp_path_factory.mktemp("stage"), "reduce")
+
+
+@pytest.fixture(scope="session")
+def moving_stage(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Stage"]:
+    """Shows live figures with motion."""
+    yield from staged(chromium, tmp_path_factory.mktemp("moving"), "no-preference")

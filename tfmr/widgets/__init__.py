@@ -4,6 +4,7 @@ from tfmr.widgets.architecture import ArchitectureFigure
 from tfmr.widgets.attention import AttentionFigure
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.masks import MasksFigure
+from tfmr.widgets.stream import StreamFigure
 from tfmr.widgets.translator import TranslatorFigure
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "AttentionFigure",
     "LiveFigure",
     "MasksFigure",
+    "StreamFigure",
     "TranslatorFigure",
 ]

@@ -37,20 +37,23 @@ export function Legend({ entries }) {
 
 const MARGIN = { left: 52, right: 14, top: 12, bottom: 42 };
 
-/** The ticks of an axis: powers of ten (some of them, if many) or round numbers. */
+/** The ticks of an axis: round numbers, or on a logarithmic axis powers of ten, with 2 and 5 if few. */
 function axisTicks({ min, max, log, count = 5 }) {
   if (!log) return ticks(min, max, count);
-  const powers = ticks(Math.log10(min), Math.log10(max), count).filter(Number.isInteger);
-  return powers.map((power) => 10 ** power);
+  const [low, high] = [Math.ceil(Math.log10(min) - 1), Math.floor(Math.log10(max))];
+  const every = Math.ceil((high - low) / (count + 2));
+  const digits = high - low > 3 ? [1] : [1, 2, 5];
+  return Array.from({ length: high - low + 1 }, (_, i) => low + i)
+    .filter((power) => power % every === 0 || every <= 1)
+    .flatMap((power) => digits.map((digit) => digit * 10 ** power))
+    .filter((value) => value >= min * 0.999 && value <= max * 1.001);
 }
 
 function tickText(value, { log, digits, show }) {
   if (show) return show(value);
   if (!log) return format(value, digits ?? (Number.isInteger(value) ? 0 : 2));
-  const power = Math.round(Math.log10(value));
-  return power >= -2 && power <= 3
-    ? String(10 ** power).replace("1e-", "0.")
-    : html`10<tspan dy="-5" font-size="0.8em">${format(power, 0)}</tspan>`;
+  if (value >= 0.001 && value <= 5000) return String(Number(value.toPrecision(1)));
+  return html`10<tspan dy="-5" font-size="0.8em">${format(Math.log10(value), 0)}</tspan>`;
 }
 
 /**
