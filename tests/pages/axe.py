@@ -1,7 +1,7 @@
 """No page has a fault that axe finds: in light and dark, on a desktop and on a phone.
 
-Run by hand, ``python -m pytest tests/pages/axe.py``: it takes more than five minutes, and some pages
-still have faults.
+Run by hand, ``python -m pytest tests/pages/axe.py``: it takes more than five minutes, and some
+pages still have faults.
 """
 
 from typing import Any
