@@ -205,7 +205,7 @@ def test_a_failure_to_load_is_explained(
 
 
 def test_it_works_from_a_folder(stage: Stage) -> None:
-    page = write_page(stage.folder, TranslatorFigure("pocket-en-fr"), "folder.html")
+    page = write_page(stage.folder, TranslatorFigure("pocket-en-fr"))
     text = re.sub(r'<meta http-equiv="Content-Security[^>]*>', "", page.read_text("utf-8"))
     page.write_text(text, "utf-8")
     tab = stage.visit.page.context.browser.new_page()  # type: ignore[union-attr]
