@@ -51,9 +51,8 @@ def notebook(text: str) -> str:
 def book(tmp_path: Path) -> Path:
     """A book with the real configuration, extensions and styles, and four pages."""
     root = tmp_path / "project"
-    for name in ("_ext", "_assets", "_style", "_templates"):
+    for name in ("_ext", "_assets", "_style", "_templates", "vendor"):
         shutil.copytree(ROOT / "book" / name, root / "book" / name)
-    (root / "book" / "vendor").mkdir()
     shutil.copyfile(ROOT / "_config.yml", root / "_config.yml")
     for name in ("references.bib", "bibliography.md"):
         shutil.copyfile(ROOT / "book" / name, root / "book" / name)
