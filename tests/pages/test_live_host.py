@@ -132,9 +132,9 @@ def test_a_change_is_announced_once_and_no_change_each_time(stage: Stage) -> Non
     live = stage.show(figure())
     live.evaluate(
         """e => {
-            window.said = [];
+            window.announced = [];
             const line = e.querySelector("[role=status]");
-            new MutationObserver(() => window.said.push(line.innerText))
+            new MutationObserver(() => window.announced.push(line.innerText))
                 .observe(line, { childList: true, subtree: true, characterData: true });
         }"""
     )
@@ -144,6 +144,6 @@ def test_a_change_is_announced_once_and_no_change_each_time(stage: Stage) -> Non
         live.page.wait_for_timeout(50)
         live.get_by_role("radio", name=choice).check()
     live.page.wait_for_timeout(50)
-    said = live.page.evaluate("window.said")
-    assert [line.startswith("Unchanged: ") for line in said] == [False, True, True]
-    assert text not in said[0]
+    announced = live.page.evaluate("window.announced")
+    assert [line.startswith("Unchanged: ") for line in announced] == [False, True, True]
+    assert text not in announced[0]

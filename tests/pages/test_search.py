@@ -317,7 +317,7 @@ def test_snippets_mark_the_words(dialog: Locator) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "announced"),
     [
         ("", "Type a term or a question"),
         ("   ", "Type a term or a question"),
@@ -334,9 +334,9 @@ def test_snippets_mark_the_words(dialog: Locator) -> None:
         ("why", "results"),
     ],
 )
-def test_any_text_gets_an_answer(visit: Visit, dialog: Locator, query: str, said: str) -> None:
+def test_any_text_gets_an_answer(visit: Visit, dialog: Locator, query: str, announced: str) -> None:
     found = type_in(dialog, query)
-    assert said in state(dialog)
+    assert announced in state(dialog)
     assert bool(found) == ("result" in state(dialog))
     assert dialog.locator("img").count() == 0
     assert visit.errors == []
