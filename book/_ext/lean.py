@@ -236,6 +236,8 @@ class Page(HTMLParser):
         classes = values.get("class", "").split()
         if tag == "img":
             raw = self.picture(raw, values)
+        elif tag == "a" and "image-reference" in classes:  # opens the picture alone, for zooming
+            raw = having(raw, "href", self.smaller(values["href"]))
         if "style" in values:
             raw = without(raw, "style")
             classes.append(self.site.style(values["style"]))
@@ -354,12 +356,17 @@ class Page(HTMLParser):
             return f'<span class="{name}">'
         return raw
 
+    def smaller(self, address: str) -> str:
+        """The address of a picture of the book, or of the WebP that replaces it."""
+        path = self.path(address)
+        if path.startswith("_images/") and path.endswith(".png"):
+            return self.root + self.site.compress(path)
+        return address
+
     def picture(self, raw: str, values: dict[str, str]) -> str:
         """The tag of a picture with its size; pictures further down load when they come near."""
-        path = self.path(values["src"])
-        size = picture_size(self.site.out / path)
-        if path.startswith("_images/") and path.endswith(".png"):
-            raw = having(raw, "src", self.root + self.site.compress(path))
+        size = picture_size(self.site.out / self.path(values["src"]))
+        raw = having(raw, "src", self.smaller(values["src"]))
         if size:
             width = re.fullmatch(r"\s*width:\s*([\d.]+)px;?\s*", values.get("style", ""))
             if width:

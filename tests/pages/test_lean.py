@@ -151,7 +151,8 @@ def test_a_picture_becomes_smaller_without_loss(site: lean.Site, tmp_path: Path)
     folder.mkdir()
     pixels = np.random.default_rng(0).integers(0, 4, (40, 60, 3), dtype=np.uint8) * 80
     Image.fromarray(pixels).save(folder / "a.png")
-    text = rewrite(site, '<img src="../_images/a.png" width="30"/>', "book/a.html")
-    assert text.startswith('<img src="../_images/a.webp" width="30" height="20"')
+    picture = '<a class="image-reference" href="../_images/a.png"><img src="../_images/a.png"/></a>'
+    text = rewrite(site, picture, "book/a.html")
+    assert '<a class="image-reference" href="../_images/a.webp"><img src="../_images/a.webp"' in text
     assert np.array_equal(np.asarray(Image.open(folder / "a.webp")), pixels)
     assert site.compressed == {folder / "a.png"}
