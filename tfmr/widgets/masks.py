@@ -105,14 +105,14 @@ class MasksFigure(LiveFigure):
         """The distance that each output moves when the token is replaced."""
         before = self.weights() @ self._matrix("v", False)
         after = self.weights(replace=True) @ self._matrix("v", True)
-        return (after - before).norm(dim=-1)
+        distances: Tensor = (after - before).norm(dim=-1)
+        return distances
 
     def _matrix(self, name: str, replace: bool) -> Float[Tensor, "token d_k"]:
-        rows = torch.tensor(self.vectors[name], dtype=torch.float64)
+        rows: Tensor = torch.tensor(self.vectors[name], dtype=torch.float64)
         if replace:
             rows[self.replaced] = rows[-1]
-        kept: Tensor = rows[:-1]
-        return kept
+        return rows[: len(self.tokens)]
 
     def summary(self) -> str:
         """The sentence that it shows."""
