@@ -61,9 +61,7 @@ class LiveFigureOf(SphinxDirective):
         """The figure, and the state of its model."""
         file = Path(self.env.srcdir, "book", f"{self.arguments[0]}.ipynb")
         if not file.is_file():
-            raise self.warning(
-                f"expected the name of a chapter, found no {file.name}"
-            )
+            raise self.warning(f"expected the name of a chapter, found no {file.name}")
         self.env.note_dependency(str(file))
         notebook = json.loads(file.read_text("utf-8"))
         outputs = [out for cell in notebook["cells"] for out in cell.get("outputs", ())]
