@@ -164,7 +164,6 @@ def guarded(
         reduced_motion=motion, permissions=["clipboard-read", "clipboard-write"]
     )
     page = context.new_page()
-    page.set_default_timeout(10_000)
     made = Visit(page, address)
     context.route("**/*", made.guard)
     page.on("pageerror", lambda error: made.errors.append(str(error)))
@@ -195,6 +194,7 @@ def staged(
     write_stage(folder)
     for base in serve(folder):
         for visit in guarded(chromium, base, motion):
+            visit.page.set_default_timeout(10_000)
             yield Stage(visit, folder)
 
 

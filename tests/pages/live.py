@@ -115,7 +115,7 @@ class Stage:
                 live = self.show(figure, theme=theme, width=width)
                 page = live.page
                 where = f"{theme}, {width}"
-                for rule in (CONTRAST, NAMELESS, OVERFLOW, CLIPPED, LOW, SMALL):
+                for rule in (CONTRAST, NAMELESS, OVERFLOW, CLIPPED, OUTSIDE, LOW, SMALL):
                     found = page.evaluate(rule)
                     assert found == [], f"{where}: {found}"
                 assert self.visit.errors == [], f"{where}: {self.visit.errors}"
@@ -143,6 +143,19 @@ CLIPPED = """() => [
     .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
     .map(e => `${e.tagName}.${e.className}: ${e.textContent.trim().slice(0, 40)}`)"""
 """Texts that do not fit their box."""
+
+OUTSIDE = """() => {
+    const frame = document.querySelector(".live");
+    const { paddingRight } = getComputedStyle(frame);
+    const edge = frame.getBoundingClientRect().right - parseFloat(paddingRight) + 1.5;
+    const drawn = [...frame.querySelectorAll("*")]
+        .filter(e => !e.ownerSVGElement && getComputedStyle(e).clipPath === "none");
+    return drawn.filter(e => e.checkVisibility() && e.getBoundingClientRect().right > edge)
+        .concat([...frame.querySelectorAll("table")].filter(e =>
+            e.getBoundingClientRect().right > e.parentElement.getBoundingClientRect().right + 1))
+        .map(e => `${e.tagName}.${e.className}: ${e.textContent.trim().slice(0, 40)}`);
+}"""
+"""What is wider than the figure, and tables that are wider than their box."""
 
 LOW = """() => [
         ...document.querySelectorAll(".live :is(button, select, input, label, [tabindex])")]

@@ -23,6 +23,7 @@ def agree(live: Locator, expected: ArchitectureFigure, parts: range = range(len(
     """The costs of the parts, and their shares of the model, are those of the package."""
     measured = expected.measured()
     total = measured["total"]
+    [sizes] = (model for model in expected.models if model["name"] == expected.model_name)
     for part in parts:
         select(live, part)
         kind = expected.drawing["blocks"][part]["kind"]
@@ -30,9 +31,11 @@ def agree(live: Locator, expected: ArchitectureFigure, parts: range = range(len(
         for i, name in enumerate(("parameters", "FLOPs")):
             cells = live.locator(f"[data-cost={name}] td")
             [one] = numbers(cells.first.locator("b").inner_text())
-            blocks = 1 if kind in ONE_BLOCK else expected.models[expected.model_name][
-                "n_encoder" if PARTS[part].side == "encoder" else "n_decoder"
-            ]  # fmt: skip
+            blocks = (
+                1
+                if kind in ONE_BLOCK
+                else sizes["n_encoder" if PARTS[part].side == "encoder" else "n_decoder"]
+            )
             assert one * blocks == costs[i], (kind, name)
             share = numbers(cells.last.inner_text()) or [0.0]
             assert share == pytest.approx([100 * costs[i] / total[i]], abs=0.051), (kind, name)

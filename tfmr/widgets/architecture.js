@@ -157,14 +157,14 @@ function ArchitectureMap({ drawing, part, select, preview, fillOf }) {
 function Costs({ kind, total }) {
   const line = (name, [formula, number], whole) => html`<tr data-cost=${name}>
     <th scope="row">${name}</th>
-    <td><b>${count(number)}</b>${number > 0 && kind.times > 1 && html` × ${kind.times}`}
-      <small>${formula}</small></td>
+    <td><b>${count(number)}</b><small>${formula}</small>
+      ${number > 0 && kind.times > 1 && html`<small>in each of ${kind.times} blocks</small>`}</td>
     <td>${number > 0 ? percent(number * kind.times, whole) : "–"}</td>
   </tr>`;
   return html`<table class="arch-costs">
     <caption>Costs</caption>
-    <thead><tr><td></td><th scope="col">${kind.times > 1 ? "one block × blocks" : "number"}</th>
-      <th scope="col">of the model</th></tr></thead>
+    <thead><tr><td></td><th scope="col">number</th>
+      <th scope="col">share</th></tr></thead>
     <tbody>
       ${line("parameters", kind.parameters, total.parameters)}
       ${line("FLOPs", kind.flops, total.flops)}
@@ -203,7 +203,8 @@ function Architecture({ model }) {
   const [part, select] = useTrait(model, "part");
   const [colour, setColour] = useTrait(model, "colour");
   const [hovered, preview] = useState(null);
-  const kinds = describeKinds(models[name], S, T);
+  const sizes = models.find((each) => each.name === name);
+  const kinds = describeKinds(sizes, S, T);
   const { total } = kinds;
   const costOf = (kind) => ({
     parameters: (kind.times * kind.parameters[1]) / total.parameters,
@@ -219,10 +220,10 @@ function Architecture({ model }) {
   const block = drawing.blocks[part];
   const kind = kinds[block.kind];
   const share = costOf(kind);
-  const { d_model, n_heads, d_ff, n_encoder, n_decoder, vocab } = models[name];
+  const { d_model, n_heads, d_ff, n_encoder, n_decoder, vocab } = sizes;
 
   const controls = html`
-    <${Choice} label="Model" value=${name} onInput=${setName} options=${Object.keys(models).map((each) => [each, each])} />
+    <${Choice} label="Model" value=${name} onInput=${setName} options=${models.map((each) => [each.name, each.name])} />
     <${Choice} label="Colour by" value=${colour} onInput=${setColour}
       options=${["side", "parameters", "FLOPs"].map((each) => [each, each])} />
     <${Select} label="Part" value=${part} onInput=${select}

@@ -75,7 +75,8 @@ class ArchitectureFigure(LiveFigure):
         TfmrError: if an argument is out of range or a configuration is of another kind.
     """
 
-    models = traitlets.Dict().tag(sync=True)
+    models = traitlets.List(traitlets.Dict()).tag(sync=True)
+    """Name and sizes of each model; a stored dictionary would lose their order."""
     drawing = traitlets.Dict().tag(sync=True)
     """The geometry of the map, from :mod:`tfmr.figures.map`."""
     model_name = traitlets.Unicode().tag(sync=True)
@@ -108,7 +109,7 @@ class ArchitectureFigure(LiveFigure):
         ):
             require(low <= value <= high, f"{name} must be {low} to {high}: got {value}")
         super().__init__(
-            models={name: _sizes(config) for name, config in models.items()},
+            models=[{"name": name, **_sizes(config)} for name, config in models.items()],
             drawing=_drawing(),
             model_name=model,
             source_length=source_length,
@@ -124,15 +125,10 @@ class ArchitectureFigure(LiveFigure):
         two for each multiply-add. Both numbers are those of all blocks of a stack; ``"total"`` is
         the whole model.
         """
-        sizes = self.models[self.model_name]
-        config = TransformerConfig(
-            **{
-                name: sizes[name]
-                for name in ("d_model", "n_heads", "d_ff", "n_encoder", "n_decoder")
-            },
-            source_vocab=sizes["vocab"],
-            target_vocab=sizes["vocab"],
-        )
+        [sizes] = (each for each in self.models if each["name"] == self.model_name)
+        rest = {key: size for key, size in sizes.items() if key not in ("name", "vocab")}
+        vocab = sizes["vocab"]
+        config = TransformerConfig(source_vocab=vocab, target_vocab=vocab, **rest)
         with torch.device("meta"):  # shapes without memory
             model = Transformer(config).eval()
             source = torch.ones(1, self.source_length, dtype=torch.long)
@@ -160,7 +156,7 @@ class ArchitectureFigure(LiveFigure):
 
     def summary(self) -> str:
         """The sentence that it shows."""
-        names = ", ".join(self.models)
+        names = ", ".join(each["name"] for each in self.models)
         return (
             f"the map of the Transformer, with shapes, parameters and FLOPs of {len(PARTS)} parts,"
             f" for the models {names}."

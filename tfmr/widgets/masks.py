@@ -109,11 +109,10 @@ class MasksFigure(LiveFigure):
         return moved
 
     def _matrix(self, name: str, replace: bool) -> Float[Tensor, "token d_k"]:
-        rows = torch.tensor(self.vectors[name], dtype=torch.float64)
+        rows: Tensor = torch.tensor(self.vectors[name], dtype=torch.float64)
         if replace:
             rows[self.replaced] = rows[-1]
-        kept: Tensor = rows[:-1]
-        return kept
+        return rows[: len(self.tokens)]
 
     def summary(self) -> str:
         """The sentence that it shows."""
