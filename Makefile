@@ -82,10 +82,10 @@ test: $(READY) ## run all checks: chapters, site, package, pages, and the checks
 	$(say) 'chapters: the same outputs on one thread and without vector instructions'
 	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(PY) -m tools.verify --all --no-stamp
 	$(say) 'tests'
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 tests
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --durations 30 tests
 
 .PHONY: check
-check: $(READY) ## lint, formatting, types, normal form of the chapters, claims about records
+check: $(READY) ## lint, formatting, types, normal form of the chapters, claims, API pages
 	$(say) 'lint'
 	$(PY) -m ruff check
 	$(say) 'formatting'
@@ -96,12 +96,15 @@ check: $(READY) ## lint, formatting, types, normal form of the chapters, claims 
 	$(PY) -m tools.notebooks check
 	$(say) 'claims about the recorded results'
 	$(PY) -m tools.claims
+	$(say) 'a page of the reference for each module'
+	$(PY) -m tools.api_pages --check
 
 .PHONY: format
-format: $(READY) ## format code and chapters
+format: $(READY) ## format code and chapters, and list the modules in the reference
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 	$(PY) -m tools.notebooks normalise
+	$(PY) -m tools.api_pages
 
 .PHONY: refresh
 refresh: $(READY) ## run chapters (CHAPTERS, or all) and store their outputs in normal form

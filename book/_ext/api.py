@@ -2,21 +2,17 @@
 
 import importlib
 import inspect
-import re
 import sys
-from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
 
 import tfmr
-from tools import ROOT, module_order
+from tools import ROOT
+from tools.api_pages import MODULE_MARK, PAGE, modules
 
-PAGE = "book/api"
 EXPORTS_MARK = "<!-- exports -->"
 MODULES_MARK = "<!-- modules -->"
-MODULE_MARK = "<!-- module -->"
-DEFINITION = re.compile(r"^(class|def) ", re.MULTILINE)
 MODULE = """```{{eval-rst}}
 .. automodule:: {module}
    :members:
@@ -46,32 +42,6 @@ def exports(package: Any) -> str:
             target = f"{value.__module__}.{value.__qualname__}"
             items.append(f"* :py:obj:`{name} <{target}>`: {summary(value)}")
     return "\n".join(["```{eval-rst}", *items, "```"])
-
-
-def modules(package: Path) -> list[str]:
-    """Dotted names of the modules below ``package``, in the order of the package.
-
-    A subpackage is included if it defines a class or a function itself.
-    """
-    order = module_order()
-    found = []
-    for file in package.rglob("*.py"):
-        parts = file.relative_to(package.parent).with_suffix("").parts
-        if parts[-1] == "__init__" and DEFINITION.search(file.read_text("utf-8")):
-            parts = parts[:-1]
-        # The package itself is described at the top of the page, by its exports.
-        if len(parts) > 1 and not any(part.startswith("_") for part in parts):
-            found.append(parts)
-
-    def rank(parts: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-        return (order.index(parts[1]) if parts[1] in order else len(order), parts)
-
-    return [".".join(parts) for parts in sorted(found, key=rank)]
-
-
-def page_of(module: str) -> str:
-    """The page of a module: ``book/api/data-batches`` for ``tfmr.data.batches``."""
-    return f"{PAGE}/{module.partition('.')[2].replace('.', '-')}"
 
 
 def contents(names: list[str]) -> str:

@@ -2,7 +2,6 @@
 
 import sys
 import types
-from pathlib import Path
 
 import pytest
 from docutils import nodes
@@ -11,7 +10,7 @@ from sphinx.errors import ExtensionError
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
 from tfmr.data import batches
-from tools import ROOT
+from tools import ROOT, api_pages
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
@@ -86,25 +85,6 @@ def test_docstrings_of_attributes_are_not_split_at_a_colon(what: str) -> None:
     assert lines[0] == "Compute a value."
 
 
-def test_modules_are_in_the_order_of_the_package(tmp_path: Path) -> None:
-    package = tmp_path / "tfmr"
-    for name in ("model", "attention", "__main__", "later", "data/batches", "_private", "errors"):
-        file = package / f"{name}.py"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-    (package / "data/__init__.py").write_text('"""Without definitions."""\n')
-    (package / "encoder").mkdir()
-    (package / "encoder/__init__.py").write_text("class Encoder:\n    pass\n")
-    assert api.modules(package) == [
-        "tfmr.errors",
-        "tfmr.attention",
-        "tfmr.encoder",
-        "tfmr.model",
-        "tfmr.data.batches",
-        "tfmr.later",
-    ]
-
-
 def test_exported_names_link_to_their_modules() -> None:
     package = types.SimpleNamespace(
         __all__=["Batch", "collate", "PAD"], Batch=batches.Batch, collate=batches.collate, PAD=0
@@ -142,16 +122,8 @@ def test_lines_of_a_formula_are_aligned() -> None:
     assert formulas.formula(nodes.math("", " x ")) == ("x", False)
 
 
-def test_every_module_has_a_page() -> None:
-    pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "book" / "api").glob("*.md")}
-    assert pages == {f"{api.page_of(name)}.md" for name in api.modules(ROOT / "tfmr")}
-    toc = (ROOT / "_toc.yml").read_text("utf-8")
-    places = [toc.index(f"- file: {api.page_of(name)}\n") for name in api.modules(ROOT / "tfmr")]
-    assert places == sorted(places), "expected the pages in the order of the package"
-
-
 def test_the_page_of_a_module_names_it() -> None:
-    for name in api.modules(ROOT / "tfmr"):
-        source = [(ROOT / f"{api.page_of(name)}.md").read_text("utf-8")]
-        api.fill(None, api.page_of(name), source)
+    for name in api_pages.modules(ROOT / "tfmr"):
+        source = [(ROOT / f"{api_pages.page_of(name)}.md").read_text("utf-8")]
+        api.fill(None, api_pages.page_of(name), source)
         assert f".. automodule:: {name}\n" in source[0]
