@@ -68,6 +68,7 @@ UNUSED_FILES = (
 """What the theme and the extensions copy to ``_static`` and no page loads."""
 
 DATA = re.compile(r"json|^text/x-")
+EMPTY_HEADER = re.compile(r'<th class="head[^"]*">\s*(?:<p>\s*</p>)?\s*</th>')
 TABLES = frozenset({"table", "docutils", "indextable"})
 NOT_LAZY = 1
 """The first pictures of a page, which are loaded at once."""
@@ -187,7 +188,7 @@ class Page(HTMLParser):
         """The finished page."""
         self.feed(text)
         self.close()
-        return "".join(self.parts)
+        return EMPTY_HEADER.sub("<td></td>", "".join(self.parts))
 
     def write(self, text: str) -> None:
         """Copy to the page, or keep the text of a script or style."""
@@ -251,6 +252,8 @@ class Page(HTMLParser):
             raw = having(having(raw, "role", "complementary"), "aria-label", "The book")
         if "tfmr-map" in classes:  # an image hides the links in it from screen readers
             raw = having(raw, "role", "group")
+        if values.get("role") == "doc-biblioentry":  # ARIA 1.2 deprecates the role
+            raw = having(raw, "role", "listitem")
         if tag in ("dt", "dl", "dd"):
             raw = self.signature(tag, raw, classes)
         if tag == "table":

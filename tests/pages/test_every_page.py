@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.pages.axe import faults
 from tests.pages.conftest import CONTRAST, NAMELESS, OVERFLOW, SITE, Visit, page_names
 from tools import ROOT
 from tools.notebooks import chapters
@@ -118,9 +119,15 @@ def test_nothing_is_wider_than_a_phone(chapter: Visit) -> None:
     fits_a_phone(chapter)
 
 
+# The last of the tests that share an open page, since it shortens the page.
+def test_axe_finds_no_fault(chapter: Visit) -> None:
+    assert faults(chapter, phone="/api/" not in chapter.page.url) == {}
+
+
 def test_other_page_stands_by_itself(other: Visit) -> None:
     stands_by_itself(other)
     fits_a_phone(other)
+    assert faults(other, phone=False) == {}
 
 
 def test_code_can_be_copied(visit: Visit) -> None:

@@ -146,6 +146,13 @@ def test_no_page_needs_an_exception_from_the_policy() -> None:
         assert "onclick=" not in text, name
 
 
+def test_a_corner_of_a_table_and_an_entry_of_the_bibliography_are_valid(site: lean.Site) -> None:
+    row = '<tr><th class="head text-right"><p></p></th><th class="head"><p>a</p></th></tr>'
+    assert rewrite(site, row) == '<tr><td></td><th class="head"><p>a</p></th></tr>'
+    entry = '<div class="citation" role="doc-biblioentry"></div>'
+    assert rewrite(site, entry) == '<div class="citation" role="listitem"></div>'
+
+
 def test_a_picture_becomes_smaller_without_loss(site: lean.Site, tmp_path: Path) -> None:
     folder = tmp_path / "_images"
     folder.mkdir()

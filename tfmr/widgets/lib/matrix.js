@@ -49,7 +49,7 @@ export function Matrix({
     <caption>${label}</caption>
     <colgroup><col style=${{ inlineSize: `${1.15 * length(rows) + 1.8}ch` }} /></colgroup>
     ${columns.length > 0 && html`<thead><tr>
-      <th scope="col">${corner}</th>
+      ${corner ? html`<th scope="col">${corner}</th>` : html`<td></td>`}
       ${columns.map((name, j) => html`<th key=${j} scope="col"><span>${name}</span></th>`)}
     </tr></thead>`}
     <tbody>
