@@ -161,7 +161,7 @@ def contents(base: str, parts: Sequence[Part], front: int) -> str:
         )
     return (
         f'<div class="cover"><h1>{TITLE}</h1><p>From a first recurrent network to a model that '
-        "translates, with every number computed.</p></div>"
+        "translates, with executed code in every chapter.</p></div>"
         f'<div class="contents"><h2>Contents</h2>{"".join(rows)}</div>'
     )
 
