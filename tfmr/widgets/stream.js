@@ -7,6 +7,7 @@ import { LineChart } from "./lib/chart.js";
 import { format, ranking } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { live, useTrait } from "./lib/model.js";
+import { three } from "./lib/scientific.js";
 
 const LOOKS = {
   "pre-norm": { hue: "orange" },
@@ -20,17 +21,6 @@ const QUANTITIES = {
   change: { name: "relative change", axis: "norm of what a block changes ÷ norm of its input", first: 1 },
   gradient: { name: "gradient norm", axis: "gradient norm of the weights of a block", first: 1 },
 };
-
-/** A number with three significant digits: 0.0123, 5.66, 12.1, 1 230, 4.5·10⁷. */
-function three(number) {
-  if (number !== 0 && (Math.abs(number) >= 1e5 || Math.abs(number) < 1e-3)) {
-    const power = Math.floor(Math.log10(Math.abs(number)));
-    return `${format(number / 10 ** power, 1)}·10${[...format(power, 0)].map((c) => SUPERSCRIPT[c]).join("")}`;
-  }
-  const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(number) || 1)));
-  return format(number, digits);
-}
-const SUPERSCRIPT = { "−": "⁻", ...Object.fromEntries([..."⁰¹²³⁴⁵⁶⁷⁸⁹"].map((sign, i) => [i, sign])) };
 
 const whenOf = (step) => (step === 0 ? "before training" : `after ${step} steps`);
 const placeOf = (block) => (block === 0 ? "at the input" : `at block ${block}`);
