@@ -4,6 +4,7 @@ from tfmr.widgets.architecture import ArchitectureFigure
 from tfmr.widgets.attention import AttentionFigure
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.masks import MasksFigure
+from tfmr.widgets.merges import MergesFigure
 from tfmr.widgets.stream import StreamFigure
 from tfmr.widgets.translator import TranslatorFigure
 
@@ -12,6 +13,7 @@ __all__ = [
     "AttentionFigure",
     "LiveFigure",
     "MasksFigure",
+    "MergesFigure",
     "StreamFigure",
     "TranslatorFigure",
 ]
