@@ -5,6 +5,7 @@ from tfmr.widgets.attention import AttentionFigure
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.gradient import GradientFigure
 from tfmr.widgets.masks import MasksFigure
+from tfmr.widgets.merges import MergesFigure
 from tfmr.widgets.positions import PositionsFigure
 from tfmr.widgets.stream import StreamFigure
 from tfmr.widgets.translator import TranslatorFigure
@@ -15,6 +16,7 @@ __all__ = [
     "GradientFigure",
     "LiveFigure",
     "MasksFigure",
+    "MergesFigure",
     "PositionsFigure",
     "StreamFigure",
     "TranslatorFigure",

@@ -78,8 +78,11 @@ export function bpeSplit(word, ranks) {
   }
 }
 
-/** Replace every occurrence of the pair with the given rank, left to right, by one symbol. */
-function mergePair(symbols, pairs, rank, merged) {
+/**
+ * Replace every occurrence of the pair with the given rank, left to right, by the symbol `merged`.
+ * `pairs[i]` is the rank of the pair of symbols i and i + 1.
+ */
+export function mergePair(symbols, pairs, rank, merged) {
   const spelling = [];
   let i = 0;
   while (i < symbols.length) {
