@@ -3,6 +3,7 @@
 from tfmr.widgets.architecture import ArchitectureFigure
 from tfmr.widgets.attention import AttentionFigure
 from tfmr.widgets.figure import LiveFigure
+from tfmr.widgets.heads import HeadsFigure
 from tfmr.widgets.masks import MasksFigure
 from tfmr.widgets.stream import StreamFigure
 from tfmr.widgets.translator import TranslatorFigure
@@ -10,6 +11,7 @@ from tfmr.widgets.translator import TranslatorFigure
 __all__ = [
     "ArchitectureFigure",
     "AttentionFigure",
+    "HeadsFigure",
     "LiveFigure",
     "MasksFigure",
     "StreamFigure",

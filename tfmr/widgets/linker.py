@@ -11,7 +11,8 @@ called once and returns its exports::
 
 :func:`notebook_module` makes one ES module of a figure and everything that it imports.
 :func:`write_scripts` writes classic scripts for the pages: ``shared.js`` with the library and
-``lib/``, which all figures use, and one script for each figure. Both have the same code.
+``lib/``, which all figures use, and one script for each figure. Both have the same code. A figure
+has the styles that stand beside its modules: ``NAME.css`` beside ``NAME.js``.
 
 The linker is strict. It knows these forms, each at the start of a line, and reports all others::
 
@@ -175,10 +176,14 @@ def notebook_module(name: str, folder: Path = HERE) -> str:
 
 
 def style(name: str, folder: Path = HERE) -> str:
-    """The style of the figure ``name``: the shared style, and its own if it has one."""
-    own = folder / f"{name}.css"
-    files = [folder / STYLE, *([own] if own.is_file() else [])]
-    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+    """The style of the figure ``name``: the shared style, and those beside its modules."""
+    shared = (folder / STYLE).read_text(encoding="utf-8")
+    return f"{shared}\n{_own_style(_figure_modules(name, folder), folder)}"
+
+
+def _own_style(found: list[Module], folder: Path) -> str:
+    files = [(folder / module.name).with_suffix(".css") for module in found]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
 
 
 def figures(folder: Path = HERE) -> list[str]:
@@ -212,9 +217,6 @@ def write_scripts(target: Path, folder: Path = HERE) -> None:
         own = [module for module in found if not _is_shared(module)]
         (target / f"{name}.js").write_text(_script(own), encoding="utf-8")
         # A figure without a style of its own has an empty file, so that a page need not know.
-        css = folder / f"{name}.css"
-        (target / f"{name}.css").write_text(
-            css.read_text(encoding="utf-8") if css.is_file() else "", encoding="utf-8"
-        )
+        (target / f"{name}.css").write_text(_own_style(own, folder), encoding="utf-8")
     (target / "shared.js").write_text(_script(list(shared.values())), encoding="utf-8")
     shutil.copyfile(folder / STYLE, target / "shared.css")
