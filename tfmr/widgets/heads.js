@@ -14,15 +14,18 @@ import { live, useTrait } from "./lib/model.js";
 
 const ORDER = ["encoder", "self", "cross"];
 
-/** What a pair of a query i and a key j contributes to the mean over the queries of a head. */
+/**
+ * What a pair of a query i and a key j contributes to the mean over the queries of a head. `least`:
+ * the status line names the head with the smallest value instead of the largest.
+ */
 const MEASURES = {
   previous: { name: "weight on the previous token", kinds: ["encoder", "self"], of: (w, i, j) => (j === i - 1 ? w : 0) },
   own: { name: "weight on the own token", kinds: ["encoder", "self"], of: (w, i, j) => (j === i ? w : 0) },
   next: { name: "weight on the next token", kinds: ["encoder"], of: (w, i, j) => (j === i + 1 ? w : 0) },
   first: { name: "weight on the first token", kinds: ORDER, of: (w, i, j) => (j === 0 ? w : 0) },
   last: { name: "weight on the last token", kinds: ["encoder", "cross"], of: (w, i, j, last) => (j === last ? w : 0) },
-  distance: { name: "distance in tokens", kinds: ["encoder", "self"], of: (w, i, j) => w * Math.abs(i - j) },
-  entropy: { name: "entropy in nats", kinds: ORDER, of: (w) => (w > 0 ? -w * Math.log(w) : 0) },
+  distance: { name: "distance in tokens", kinds: ["encoder", "self"], least: true, of: (w, i, j) => w * Math.abs(i - j) },
+  entropy: { name: "entropy in nats", kinds: ORDER, least: true, of: (w) => (w > 0 ? -w * Math.log(w) : 0) },
 };
 
 /** A measure of one head: the mean over its queries. */
@@ -127,7 +130,7 @@ function Selected({ shown, kind, place, weights }) {
   const row = weights[query];
   const order = keys.map((_, j) => j).sort((a, b) => row[b] - row[a]);
   return html`
-    <div class="live-columns heads-selected">
+    <div class=${`heads-selected ${keys.length > 12 ? "live-drawing" : "live-columns"}`}>
       <div><p class="heads-place">${place[0].toUpperCase()}${place.slice(1)}</p>
         <${WeightMap} queries=${queries} keys=${keys} weights=${weights} selected=${query} onSelect=${setQuery}
           hue=${KINDS[kind].hue} shade=${shade}
@@ -143,17 +146,17 @@ function Selected({ shown, kind, place, weights }) {
       label=${`The largest weights of the query “${queries[query]}”`} /></div>`;
 }
 
-/** The heads of one kind with the largest value; equal as printed is a tie. */
-function describe(kind, measure, values, selected) {
-  const { name } = MEASURES[measure];
+/** The value of the selected head, and the heads with the most extreme one; equal as printed is a tie. */
+function describe(kind, measure, values, [block, head]) {
+  const { name, least } = MEASURES[measure];
   const all = values.flat();
   const nHeads = values[0].length;
-  const placed = (n) => placeOf([Math.floor(n / nHeads), n % nHeads]);
-  const [largest] = ranking(all, 2);
-  const chosen = selected[0] * nHeads + selected[1];
-  return `${placed(chosen)[0].toUpperCase()}${placed(chosen).slice(1)}: mean ${name} ${two(all[chosen])}. The largest of the ${
-    all.length} heads of the ${KINDS[kind].name}: ${listed(largest.map(placed))} (${two(all[largest[0]])}${
-    largest.length > 1 ? " each" : ""}).`;
+  const groups = ranking(all, 2);
+  const extreme = groups.at(least ? -1 : 0);
+  const places = listed(extreme.map((n) => placeOf([Math.floor(n / nHeads), n % nHeads])));
+  return `Block ${block + 1}, head ${head + 1}: mean ${name} ${two(values[block][head])}. The ${
+    least ? "smallest" : "largest"} of the ${all.length} heads of the ${KINDS[kind].name}: ${places} (${
+    two(all[extreme[0]])}${extreme.length > 1 ? " each" : ""}).`;
 }
 
 function Side({ model: widget }) {

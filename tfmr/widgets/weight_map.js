@@ -38,14 +38,14 @@ export function WeightMap({
 }) {
   const shorten = (name) => (name.length > 14 ? `${name.slice(0, 13)}…` : name);
   const room = (names) => 12 + 7.5 * Math.max(...names.map((name) => shorten(name).length));
-  const [left, top] = [room(queries), room(keys)];
-  const cellOf = (width) => Math.min(LARGEST_CELL, (width - left - 2) / keys.length);
   const [height, setHeight] = useState(300);
   const draw = (width) => {
-    const cell = cellOf(width);
+    const sizeOf = (start) => Math.min(LARGEST_CELL, (width - start - 2) / keys.length);
+    const named = sizeOf(room(queries)) >= SMALLEST_NAMED;
+    const [left, top] = named ? [room(queries), room(keys)] : [1, 1];
+    const cell = sizeOf(left);
     const next = Math.ceil(top + cell * queries.length + 4);
     if (next !== height) queueMicrotask(() => setHeight(next));
-    const named = cell >= SMALLEST_NAMED;
     return html`
       ${named && keys.map((name, j) => html`<text key="k${j}"
         transform="translate(${left + (j + 0.5) * cell + 4} ${top - 6}) rotate(-90)">${shorten(name)}</text>`)}
