@@ -34,6 +34,11 @@ export { a as three };
 """
 
 
+PART = """import { one } from "./part.js";
+export const render = () => one;
+"""
+
+
 def folder_with(tmp_path: Path, **files: str) -> Path:
     """A folder with a figure; ``lib_x`` is the file ``lib/x.js``."""
     (tmp_path / "lib").mkdir(exist_ok=True)
@@ -72,6 +77,16 @@ def test_the_scripts_of_a_page_run_in_order(tmp_path: Path) -> None:
     assert "hidden" not in (out / "figure.js").read_text(), "shared code is not repeated"
     assert (out / "shared.css").read_text() == palette.css() + "/* shared */"
     assert (out / "figure.css").read_text() == ""
+
+
+def test_a_figure_has_the_styles_beside_its_modules(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, part="export const one = 1;", figure=PART)
+    (folder / "part.css").write_text("/* part */")
+    (folder / "figure.css").write_text("/* own */")
+    linker.write_scripts(tmp_path / "out", folder)
+    assert (tmp_path / "out" / "figure.css").read_text() == "/* part */\n/* own */"
+    style = linker.style("figure", folder)
+    assert style == palette.css() + "/* shared */\n/* part */\n/* own */"
 
 
 def test_modules_come_after_their_imports_and_once(tmp_path: Path) -> None:

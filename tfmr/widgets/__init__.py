@@ -4,6 +4,7 @@ from tfmr.widgets.architecture import ArchitectureFigure
 from tfmr.widgets.attention import AttentionFigure
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.gradient import GradientFigure
+from tfmr.widgets.heads import HeadsFigure
 from tfmr.widgets.masks import MasksFigure
 from tfmr.widgets.merges import MergesFigure
 from tfmr.widgets.positions import PositionsFigure
@@ -14,6 +15,7 @@ __all__ = [
     "ArchitectureFigure",
     "AttentionFigure",
     "GradientFigure",
+    "HeadsFigure",
     "LiveFigure",
     "MasksFigure",
     "MergesFigure",

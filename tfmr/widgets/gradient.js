@@ -11,7 +11,7 @@ import { scale } from "./lib/math.js";
 import { live, useTrait } from "./lib/model.js";
 import { exponent, three } from "./lib/scientific.js";
 
-const HUES = ["orange", "blue", "green", "purple", "yellow", "sky"];
+const HUES = ["orange", "blue", "green", "purple", "olive"];
 const GAP = [NaN, NaN];
 
 /** The middle of a list of numbers. */

@@ -11,7 +11,8 @@ called once and returns its exports::
 
 :func:`notebook_module` makes one ES module of a figure and everything that it imports.
 :func:`write_scripts` writes classic scripts for the pages: ``shared.js`` with the library and
-``lib/``, which all figures use, and one script for each figure. Both have the same code.
+``lib/``, which all figures use, and one script for each figure. Both have the same code. A figure
+has the styles that stand beside its modules: ``NAME.css`` beside ``NAME.js``.
 
 The linker is strict. It knows these forms, each at the start of a line, and reports all others::
 
@@ -180,9 +181,10 @@ def shared_style(folder: Path = HERE) -> str:
 
 
 def own_style(name: str, folder: Path = HERE) -> str:
-    """The style of the figure ``name`` alone; empty if it has none."""
-    file = folder / f"{name}.css"
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
+    """The styles beside the modules of the figure ``name``, without the shared style."""
+    modules = (module for module in _figure_modules(name, folder) if not _is_shared(module))
+    files = ((folder / module.name).with_suffix(".css") for module in modules)
+    return "\n".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
 
 
 def style(name: str, folder: Path = HERE) -> str:

@@ -101,9 +101,9 @@ function Table({ state, height = 300 }) {
       <rect class="pos-pair" x=${toX(2 * pair)} y=${top} width=${2 * wide} height=${toY(length) - top} />
       ${frame(m, M.hue)}${frame(n, N.hue)}
       <text class="pos-name" x=${width - right + 6} y=${toY(m) + tall / 2 + (m > n ? 8 : m < n ? 0 : 4)}
-        style=${{ fill: "var(--live-query-text)" }}>m</text>
+        style=${{ fill: "var(--live-query)" }}>m</text>
       <text class="pos-name" x=${width - right + (m === n ? 17 : 6)} y=${toY(n) + tall / 2 + (n > m ? 8 : n < m ? 0 : 4)}
-        style=${{ fill: "var(--live-key-text)" }}>n</text>
+        style=${{ fill: "var(--live-key)" }}>n</text>
       <text x=${toX(2 * pair + 1)} y=${height - bottom + 16} text-anchor="middle">pair ${pair}</text>
       <text x=${toX(size / 2)} y=${height - 5} text-anchor="middle">${size} dimensions</text>`;
   };

@@ -1,106 +1,17 @@
 // A translator in the page: a trained Transformer translates what a reader types. The model is in
-// transformer.js, the searches in search.js, the tokenizer in bpe.js. The model computes in short
-// slices of time, so that the page responds meanwhile, also where a page may not start a worker.
+// transformer.js, the searches in search.js, the tokenizer in bpe.js.
 
 import { BOS, SPECIAL, tokens } from "./bpe.js";
-import { loadModel } from "./loading.js";
-import { encodeSentence, splitCharacters, translate } from "./sentences.js";
-import { html, useRef, useState } from "./vendor/preact.js";
-import { Button, Choice, Select, useId } from "./lib/controls.js";
-import { Drawing } from "./lib/chart.js";
-import { heat } from "./lib/colour.js";
+import { splitCharacters } from "./sentences.js";
+import { SentenceForm, useTranslations } from "./translating.js";
+import { html, useState } from "./vendor/preact.js";
+import { Bars, KINDS, WeightMap } from "./weight_map.js";
+import { Choice, Select } from "./lib/controls.js";
 import { count, format, listed } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { live, useTrait } from "./lib/model.js";
-import { readModel } from "./weights.js";
 
-/** Milliseconds of computing before the page may respond to the reader. */
-const SLICE = 12;
-/** Pixels of a square of the map: at most, and at least where tokens are named. */
-const LARGEST_CELL = 34;
-const SMALLEST_NAMED = 12.5;
-/** The kinds of attention: name, and hue of the keys. */
-const KINDS = {
-  cross: { name: "cross-attention", hue: "encoder" },
-  self: { name: "decoder self-attention", hue: "decoder" },
-  encoder: { name: "encoder self-attention", hue: "encoder" },
-};
-
-/** Models that were loaded on this page, by name: every figure of the page shares them. */
-const loaded = new Map();
-
-/** The result of a generator, computed in slices. `onPause` is told what it pauses with. */
-async function inSlices(generator, signal, onPause) {
-  for (let last = performance.now(); ; ) {
-    const { value, done } = generator.next();
-    if (done) return value;
-    if (performance.now() - last > SLICE) {
-      onPause(value);
-      await new Promise((resume) => setTimeout(resume));
-      last = performance.now();
-    }
-    signal.throwIfAborted();
-  }
-}
-
-const megabytes = (bytes) => `${format(bytes / 1e6, 1)} MB`;
 const three = (number) => format(number, 3);
-
-/** The text to translate; Enter translates, Shift and Enter begin a line. */
-function Sentence({ label, value, language, onInput, onEnter }) {
-  const id = useId();
-  const key = (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    onEnter();
-  };
-  return html`<div class="tra-sentence">
-    <label for=${id}>${label}</label>
-    <textarea id=${id} rows="2" lang=${language} value=${value} spellcheck=${false}
-      onInput=${(event) => onInput(event.target.value)} onKeyDown=${key}></textarea>
-  </div>`;
-}
-
-/** The largest of a few values as a table with bars: `entries` are pairs [name, value]. */
-function Bars({ label, names, entries }) {
-  return html`<table class="tra-bars">
-    <caption>${label}</caption>
-    <thead><tr><th scope="col">${names[0]}</th><th scope="col">${names[1]}</th></tr></thead>
-    <tbody>${entries.map(([name, value], i) => html`<tr key=${i}>
-      <th scope="row">${name}</th>
-      <td><span class="tra-track"><span class="tra-bar" style=${{ inlineSize: `${100 * value}%` }}></span></span>
-        <span class="tra-number">${three(value)}</span></td>
-    </tr>`)}</tbody>
-  </table>`;
-}
-
-/** Attention weights as squares: a row for each query, a column for each key. */
-function WeightMap({ label, queries, keys, weights, selected, onSelect, hue }) {
-  const shorten = (name) => (name.length > 14 ? `${name.slice(0, 13)}…` : name);
-  const room = (names) => 12 + 7.5 * Math.max(...names.map((name) => shorten(name).length));
-  const [left, top] = [room(queries), room(keys)];
-  const cellOf = (width) => Math.min(LARGEST_CELL, (width - left - 2) / keys.length);
-  const [height, setHeight] = useState(300);
-  const draw = (width) => {
-    const cell = cellOf(width);
-    const next = Math.ceil(top + cell * queries.length + 4);
-    if (next !== height) queueMicrotask(() => setHeight(next));
-    const named = cell >= SMALLEST_NAMED;
-    return html`
-      ${named && keys.map((name, j) => html`<text key="k${j}"
-        transform="translate(${left + (j + 0.5) * cell + 4} ${top - 6}) rotate(-90)">${shorten(name)}</text>`)}
-      ${queries.map((name, i) => html`<g key="q${i}" class="tra-row" onClick=${() => onSelect(i)}>
-        ${named && html`<text x=${left - 6} y=${top + (i + 0.5) * cell + 4} text-anchor="end"
-          font-weight=${i === selected ? 700 : 400}>${shorten(name)}</text>`}
-        <rect class="tra-ground" x=${left} y=${top + i * cell} width=${cell * keys.length} height=${cell} />
-        ${[...weights[i]].map((weight, j) => weight >= 0.01 && html`<rect key=${j}
-          x=${left + j * cell + 0.5} y=${top + i * cell + 0.5} width=${cell - 1} height=${cell - 1}
-          style=${{ fill: heat(weight, 1, hue) }} />`)}
-      </g>`)}
-      <rect class="tra-selected" x=${left} y=${top + selected * cell} width=${cell * keys.length} height=${cell} />`;
-  };
-  return html`<${Drawing} label=${label} height=${height}>${draw}<//>`;
-}
 
 /** Everything about a translation: tokens, alternatives, attention. */
 function Result({ result, config }) {
@@ -160,50 +71,25 @@ function Translator({ model: widget }) {
   const [text, setText] = useTrait(widget, "text");
   const [beam, setBeam] = useTrait(widget, "beam");
   const [, setTranslation] = useTrait(widget, "translation");
-  const [activity, setActivity] = useState(null);
   const [outcome, setOutcome] = useState({});
-  const running = useRef(null);
+  const translations = useTranslations(widget, name);
   const chosen = models.find((each) => each.name === name);
-  const isLoaded = loaded.has(name);
   const { result, message, status } = outcome;
+  const { activity } = translations;
 
-  const stop = () => running.current?.abort(new Error("Cancelled."));
   const choose = (next) => {
-    stop();
+    translations.stop();
     setName(next);
     setText(models.find((each) => each.name === next).examples[0]);
     setOutcome({});
   };
-
-  async function run(sentence) {
-    stop();
-    const control = new AbortController();
-    running.current = control;
-    const { signal } = control;
-    const current = () => running.current === control;
-    const show = (next) => current() && setActivity(next);
+  const run = () => {
     setOutcome({});
-    try {
-      if (!loaded.has(name)) {
-        show({ text: "Loading the model", bytes: 0 });
-        const onProgress = (bytes) => show({ text: "Loading the model", bytes });
-        const content = await loadModel(widget, name, { signal, onProgress });
-        signal.throwIfAborted();
-        loaded.set(name, readModel(content));
-      }
-      const model = loaded.get(name);
-      const source = encodeSentence(model, sentence);
-      const start = performance.now();
-      const onPause = (prefix) => show({ text: `Translating: ${prefix}` });
-      const translation = await inSlices(translate(model, source, { beam }), signal, onPause);
-      const seconds = (performance.now() - start) / 1000;
-      setTranslation(translation.text);
-      setOutcome(describe(model, sentence, source, translation, seconds));
-    } catch (error) {
-      if (current()) setOutcome({ message: error.message });
-    }
-    if (current()) setActivity(null);
-  }
+    translations.run(text, { beam }, (done) => {
+      if (!done.message) setTranslation(done.translation.text);
+      setOutcome(done.message ? done : describe(text, done));
+    });
+  };
 
   const controls = html`
     <${Select} label="Languages" value=${name} onInput=${choose}
@@ -218,29 +104,20 @@ function Translator({ model: widget }) {
     shows="The encoder maps the source tokens to vectors, and the decoder generates the translation token by token (▁ is
       the space before a word). The trained model computes all this in your browser; nothing that you type leaves it."
     status=${message ?? status ?? (activity ? activity.text : "No translation yet.")}>
-    <div class="tra-input">
-      <${Sentence} label=${`Sentence in ${chosen.source}`} value=${text} language=${chosen.codes[0]}
-        onInput=${setText} onEnter=${() => run(text)} />
-      <div class="tra-actions">
-        <${Button} label=${isLoaded ? "Translate" : `Load the model (${megabytes(chosen.bytes)}) and translate`}
-          onClick=${() => run(text)} />
-        ${activity && html`<${Button} label="Cancel" onClick=${stop} />`}
-      </div>
-      ${activity?.bytes !== undefined && html`<p class="tra-progress">
-        <progress aria-label="Loading the model" max=${chosen.bytes} value=${activity.bytes}></progress>
-        ${megabytes(activity.bytes)} of ${megabytes(chosen.bytes)}</p>`}
-    </div>
+    <${SentenceForm} shipped=${chosen} translations=${translations} text=${text} onInput=${setText}
+      onRun=${run} verb="translate" />
     ${result && html`<p class="tra-translation" lang=${chosen.codes[1]}>${result.text || "(no token)"}</p>
       ${result.notes.map((note) => html`<p class="tra-note" key=${note}>${note}</p>`)}
-      <${Result} key=${result.key} result=${result} config=${loaded.get(name).model.config} />`}
+      <${Result} key=${result.key} result=${result} config=${result.config} />`}
   <//>`;
 }
 
 let made = 0;
 
 /** What the figure shows of a translation. */
-function describe(model, sentence, source, { generated, text, finished, steps, maps }, seconds) {
+function describe(sentence, { model, source, translation, seconds }) {
   const { tokenizer } = model;
+  const { generated, text, finished, steps, maps } = translation;
   const nameOf = (id) => tokens(tokenizer, [id])[0];
   const notes = [];
   const split = splitCharacters(model, sentence);
@@ -255,6 +132,7 @@ function describe(model, sentence, source, { generated, text, finished, steps, m
   made += 1;
   const result = {
     key: made,
+    config: model.model.config,
     text,
     notes,
     maps,

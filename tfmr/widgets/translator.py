@@ -134,7 +134,7 @@ class TranslatorFigure(LiveFigure):
             text=find_model(name).examples[0] if text is None else text,
             beam=beam,
         )
-        self.on_msg(self._send_model)
+        self.on_msg(send_model)
 
     def translate(self) -> str:
         """The translation of the current text, computed in Python with the weights of the page.
@@ -153,17 +153,21 @@ class TranslatorFigure(LiveFigure):
         titles = ", ".join(model["title"] for model in self.models)
         return f"translate a sentence in your browser ({titles})."
 
-    def _send_model(self, _: object, content: dict[str, Any], __: object) -> None:
-        """Answer the message ``{"load": name}`` of the figure with the file of a model."""
-        name = content.get("load")
-        if not isinstance(name, str):
-            return
-        try:
-            text = find_model(name).text()
-        except TfmrError as error:
-            self.send({"model": name, "error": str(error)})
-        else:
-            self.send({"model": name}, [text.encode()])
+
+def send_model(figure: LiveFigure, content: dict[str, Any], _: object) -> None:
+    """Answer the message ``{"load": name}`` of a figure with the file of a model.
+
+    This is a callback for :meth:`ipywidgets.Widget.on_msg`.
+    """
+    name = content.get("load")
+    if not isinstance(name, str):
+        return
+    try:
+        text = find_model(name).text()
+    except TfmrError as error:
+        figure.send({"model": name, "error": str(error)})
+    else:
+        figure.send({"model": name}, [text.encode()])
 
 
 def find_model(name: str) -> ShippedModel:
