@@ -121,13 +121,13 @@ def test_nothing_is_wider_than_a_phone(chapter: Visit) -> None:
 
 # The last of the tests that share an open page, since it shortens the page.
 def test_axe_finds_no_fault(chapter: Visit) -> None:
-    assert faults(chapter, phone="/api/" not in chapter.page.url) == {}
+    assert faults(chapter, sidebar="/api/" not in chapter.page.url) == {}
 
 
 def test_other_page_stands_by_itself(other: Visit) -> None:
     stands_by_itself(other)
     fits_a_phone(other)
-    assert faults(other, phone=False) == {}
+    assert faults(other, sidebar=False) == {}
 
 
 def test_code_can_be_copied(visit: Visit) -> None:
