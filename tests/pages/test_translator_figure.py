@@ -186,8 +186,8 @@ def test_a_model_is_loaded_on_request_and_loading_can_be_cancelled(stage: Stage)
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ({"status": 404}, "The model could not be loaded: the site answers 404"),
-        ({"body": "tfmrModel({"}, "The file of the model is incomplete."),
+        ({"status": 404}, "The model could not be loaded: the server responded with status 404."),
+        ({"body": "tfmrModel({"}, "The model file is incomplete."),
         ({"body": 'tfmrModel({"format":"tfmr-page-model-9"});\n'}, "has the format"),
     ],
 )

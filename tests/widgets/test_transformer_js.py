@@ -232,16 +232,16 @@ Damage = Callable[[str], str]
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda text: text[: len(text) // 2], "The file of the model is incomplete."),
+        (lambda text: text[: len(text) // 2], "The model file is incomplete."),
         (lambda text: "<html>", "The file is not a model of this book."),
         (lambda text: text.replace("model-1", "model-9"),
-         "The file of the model has the format tfmr-page-model-9, and this page reads "
+         "The model file has the format tfmr-page-model-9, and this page reads "
          "tfmr-page-model-1."),
         (lambda text: text.replace('"weights":"AAAA', '"weights":"', 1).replace(
-            '"weights":"', '"weights":"AAAAAAAA', 1), "The file of the model is incomplete."),
+            '"weights":"', '"weights":"AAAAAAAA', 1), "The model file is incomplete."),
         (lambda text: text.replace('"weights":"', '"weights":"!'),
-         "The file of the model is damaged."),
-        (lambda text: text.replace('"name":', '"name"'), "The file of the model is damaged."),
+         "The model file is damaged."),
+        (lambda text: text.replace('"name":', '"name"'), "The model file is damaged."),
     ],
 )  # fmt: skip
 def test_a_damaged_file_is_an_error_with_a_sentence(

@@ -13,10 +13,10 @@ import { chapterAddress, sourceAddress } from "./lib/site.js";
 const MOVES = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1 };
 
 const DEEPEST = 0.35;
-const ATTENTION = "scores, softmax and the weighted sum of the values, in every head";
-const HEADS = "projects its input to queries, keys and values, and the joined heads to the output";
+const ATTENTION = "computes scores, softmax and the weighted sum of the values in every head";
+const HEADS = "projects its input to queries, keys and values, and the concatenated heads to the output";
 const NORM = "adds the input of the sublayer to its output, then normalises every vector";
-const NETWORK = "the same two linear layers at every position, with ReLU between them";
+const NETWORK = "applies the same two linear layers to every position, with ReLU between them";
 
 /**
  * What each kind of block does, its shapes, and its costs in one block of the stack:
@@ -30,7 +30,7 @@ function describeKinds({ d_model: d, n_heads: h, d_ff: f, n_encoder, n_decoder, 
     heads: { ...heads(T), flops: ["4 (n + m) d²", 4 * (T + S) * d * d] },
     products: { ...products(T), flops: ["4 n m d", 4 * T * S * d] },
   };
-  const norm = { does: NORM, parameters: ["2 d", 2 * d], flops: ["no matrix product", 0] };
+  const norm = { does: NORM, parameters: ["2 d", 2 * d], flops: ["no matrix multiplication", 0] };
   const network = (n) => ({
     does: NETWORK,
     parameters: ["2 d f + f + d", 2 * d * f + f + d],
@@ -50,18 +50,20 @@ function describeKinds({ d_model: d, n_heads: h, d_ff: f, n_encoder, n_decoder, 
   const inEncoder = { times: n_encoder, input: [S, d], output: [S, d] };
   const inDecoder = { times: n_decoder, input: [T, d], output: [T, d] };
   return {
-    embedding: { ...one, does: "takes the row of each token from the matrix, times √d", input: ["n"],
-      output: ["n", d], parameters: matrix, flops: ["a look-up", 0] },
+    embedding: { ...one, does: "looks up the row of each token in the matrix and multiplies it by √d",
+      input: ["n"], output: ["n", d], parameters: matrix, flops: ["a look-up", 0] },
     position: { ...one, does: "adds a fixed vector for each position", input: ["n", d], output: ["n", d],
-      parameters: ["none", 0], flops: ["no matrix product", 0] },
-    encoder: { ...inEncoder, ...stack(encoder, "self-attention and a feed-forward network, each with add & norm") },
+      parameters: ["none", 0], flops: ["no matrix multiplication", 0] },
+    encoder: { ...inEncoder,
+      ...stack(encoder, "consists of self-attention and a feed-forward network, each with add & norm") },
     "encoder-heads": { ...inEncoder, ...heads(S), inside: ["queries, keys, values", [h, S, d / h]] },
     "encoder-attention": { ...inEncoder, ...products(S), input: [h, S, d / h], output: [h, S, d / h],
       inside: ["attention weights", [h, S, S]] },
     "encoder-norm": { ...inEncoder, ...norm },
     "encoder-feed-forward": { ...inEncoder, ...network(S), inside: ["between the layers", [S, f]] },
     decoder: { ...inDecoder,
-      ...stack(decoder, "masked self-attention, cross-attention and a feed-forward network, each with add & norm") },
+      ...stack(decoder,
+        "consists of masked self-attention, cross-attention and a feed-forward network, each with add & norm") },
     "decoder-heads": { ...inDecoder, ...heads(T), inside: ["queries, keys, values", [h, T, d / h]] },
     "decoder-attention": { ...inDecoder, ...products(T),
       does: `${ATTENTION}; the causal mask hides later tokens`, input: [h, T, d / h], output: [h, T, d / h],
@@ -72,14 +74,14 @@ function describeKinds({ d_model: d, n_heads: h, d_ff: f, n_encoder, n_decoder, 
     "cross-attention": { ...inDecoder, ...between.products, input: [h, T, d / h], output: [h, T, d / h],
       also: ["keys and values, from the encoder output", [h, S, d / h]], inside: ["attention weights", [h, T, S]] },
     "decoder-feed-forward": { ...inDecoder, ...network(T), inside: ["between the layers", [T, f]] },
-    output: { ...one, does: "the dot product of each vector with each row of the matrix", input: [T, d],
+    output: { ...one, does: "computes the dot product of each vector with each row of the matrix", input: [T, d],
       output: [T, V], parameters: matrix, flops: ["2 n d |V|", 2 * T * d * V] },
     softmax: { ...one, does: "turns the logits of each position into probabilities", input: [T, V], output: [T, V],
-      parameters: ["none", 0], flops: ["no matrix product", 0] },
+      parameters: ["none", 0], flops: ["no matrix multiplication", 0] },
     loss: { ...one, does: "compares the probabilities with the target tokens, in training only", input: [T, V],
-      output: ["one number"], parameters: ["none", 0], flops: ["no matrix product", 0] },
+      output: ["one number"], parameters: ["none", 0], flops: ["no matrix multiplication", 0] },
     decoding: { ...one, does: "selects the next token, at inference time only", input: [1, V],
-      output: ["one token"], parameters: ["none", 0], flops: ["no matrix product", 0] },
+      output: ["one token"], parameters: ["none", 0], flops: ["no matrix multiplication", 0] },
     total: {
       parameters: V * d + n_encoder * encoder.parameters + n_decoder * decoder.parameters,
       flops: n_encoder * encoder.flops + n_decoder * decoder.flops + 2 * T * d * V,
@@ -233,11 +235,11 @@ function Architecture({ model }) {
 
   return html`<${Frame} title="The whole Transformer, part by part" controls=${controls}
     task=${html`point at a part, or move through the map with the arrow keys. Colour the map by parameters, then by
-      FLOPs. Set both lengths to 128: which part grows fastest?`}
+      FLOPs. Set both numbers of tokens to 128: which part's FLOPs grow fastest?`}
     shows=${html`Most parameters are in the feed-forward networks and the projections. The FLOPs of attention itself
-      grow with the square of the length, all others in proportion to it. FLOPs are those of the matrix products in
-      one forward pass, two for each multiply-add; <i>d</i> is d_model, <i>f</i> is d_ff, <i>n</i> and${" "}
-      <i>m</i> are lengths.`}
+      grow with the square of the number of tokens, all others in proportion to it. Only the matrix multiplications of
+      one forward pass are counted, with two FLOPs for each multiply-add; <i>d</i> is d_model, <i>f</i> is d_ff,${" "}
+      <i>n</i> and <i>m</i> are numbers of tokens.`}
     status=${`${nameOf(block)} ${sideOf(block)}${kind.times > 1 ? ` (${kind.times} blocks)` : ""}: ${
       inWords(kind.times * kind.parameters[1])} parameters, ${format(100 * share.parameters, 1)} % of ${
       inWords(total.parameters)}; ${inWords(kind.times * kind.flops[1])} FLOPs, ${format(100 * share.FLOPs, 1)} % of ${
@@ -245,13 +247,13 @@ function Architecture({ model }) {
     <div class="live-columns arch-columns">
       <div>
         <${ArchitectureMap} drawing=${drawing} part=${part} select=${select} preview=${preview} fillOf=${fillOf} />
-        ${colour !== "side" && html`<p class="arch-model">The colour is the share of the ${colour};
-          the deepest is ${format(100 * DEEPEST, 0)} % or more.</p>`}
+        ${colour !== "side" && html`<p class="arch-model">The colour shows the share of the ${colour};
+          the deepest colour stands for ${format(100 * DEEPEST, 0)} % or more.</p>`}
       </div>
       <div>
         <${Details} block=${shown} kind=${kinds[shown.kind]} total=${total} length=${shown.side === "encoder" ? S : T} />
-        <p class="arch-model">${capital(name)} model: d_model ${d_model}, ${n_heads} heads,
-          d_ff ${d_ff}, ${n_encoder} + ${n_decoder} blocks, ${count(vocab)} tokens.</p>
+        <p class="arch-model">Model <i>${name}</i>: d_model ${d_model}, ${n_heads} heads,
+          d_ff ${d_ff}, ${n_encoder} + ${n_decoder} blocks, ${count(vocab)} tokens in the vocabulary.</p>
       </div>
     </div>
   <//>`;

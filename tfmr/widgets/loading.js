@@ -23,7 +23,7 @@ async function fromSite(address, signal, onProgress) {
     throw new Error("The model could not be loaded: the site cannot be reached. Try again later.");
   });
   if (!response.ok) {
-    throw new Error(`The model could not be loaded: the site answers ${response.status} for its file.`);
+    throw new Error(`The model could not be loaded: the server responded with status ${response.status}.`);
   }
   const decoder = new TextDecoder();
   const reader = response.body.getReader();
@@ -45,9 +45,9 @@ function fromScript(address, signal) {
       settle(value);
     };
     window.tfmrModel = (content) => end(resolve, content);
-    script.onload = () => end(reject, new Error("The file of the model is incomplete."));
+    script.onload = () => end(reject, new Error("The model file is incomplete."));
     script.onerror = () =>
-      end(reject, new Error("The model could not be loaded: its file is missing in this copy of the site."));
+      end(reject, new Error("The model could not be loaded: the model file is missing in this copy of the site."));
     signal.addEventListener("abort", () => end(reject, signal.reason));
     document.head.append(script);
   });

@@ -68,17 +68,17 @@ function describe({ tokens, replaced, stack }, changes, verdicts) {
   const parts = [`With another token in place of ${what} (position ${replaced}), ${
     changed.length ? `the output changes at ${positions(changed)}` : "no output of a real token changes"}.`];
   if (at("leak").length) {
-    const reason = tokens[replaced] === PAD ? "it is padding" : "it is a later token";
-    parts.push(`Leak at ${positions(at("leak"))}: ${reason}.`);
+    const reason = tokens[replaced] === PAD ? "is padding" : "comes later";
+    parts.push(`Leak at ${positions(at("leak"))}: the replaced token ${reason}.`);
   }
-  if (at("lost").length) parts.push(`Hidden by mistake from ${positions(at("lost"))}.`);
-  if (at("NaN").length) parts.push(`Every key is hidden from ${positions(at("NaN"))}: 0 ÷ 0, not a number.`);
-  if (parts.length === 1) parts.push(`This is right in ${stack === "encoder" ? "an encoder" : "a decoder"}.`);
+  if (at("lost").length) parts.push(`The replaced token is wrongly hidden from ${positions(at("lost"))}.`);
+  if (at("NaN").length) parts.push(`Every key is hidden from ${positions(at("NaN"))}: the softmax divides 0 by 0.`);
+  if (parts.length === 1) parts.push(`This is correct in ${stack === "encoder" ? "an encoder" : "a decoder"}.`);
   return parts.join(" ");
 }
 
 const VERDICTS = {
-  right: "as it should be",
+  right: "correct",
   leak: "leak",
   lost: "should change",
   ignored: "padding",
@@ -117,7 +117,7 @@ function Masks({ model }) {
 
   const named = (names) => names.map((name) => [name, name]);
   const controls = html`
-    <${Choice} label="Self-attention of the" value=${state.stack} onInput=${set.stack}
+    <${Choice} label="Stack" value=${state.stack} onInput=${set.stack}
       options=${named(["encoder", "decoder"])} />
     <${Choice} label="Causal mask" value=${state.causal} onInput=${set.causal} options=${named(Object.keys(CAUSAL))} />
     <${Choice} label="Padding mask" value=${state.padding} onInput=${set.padding} options=${named(Object.keys(PADDING))} />

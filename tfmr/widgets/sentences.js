@@ -36,7 +36,7 @@ export function encodeSentence({ corpus, model, tokenizer }, text) {
   const maxLength = model.config.max_length;
   if (ids.length > maxLength) {
     throw new Error(
-      `The sentence has ${ids.length} tokens and the model accepts at most ${maxLength}: shorten it.`,
+      `The sentence has ${ids.length} tokens and the model accepts at most ${maxLength}: shorten the sentence.`,
     );
   }
   if (ids.includes(UNK)) {

@@ -18,7 +18,11 @@ const LOOKS = {
 
 const QUANTITIES = {
   stream: { name: "vector norm", axis: "mean vector norm of the stream", first: 0 },
-  change: { name: "relative change", axis: "norm of what a block changes ÷ norm of its input", first: 1 },
+  change: {
+    name: "relative change",
+    axis: "vector norm of the change by a block ÷ vector norm of its input",
+    first: 1,
+  },
   gradient: { name: "gradient norm", axis: "gradient norm of the weights of a block", first: 1 },
 };
 
@@ -76,16 +80,16 @@ function Stream({ model }) {
 
   return html`<${Frame} title="The residual stream through a deep stack" controls=${controls}
     task=${html`look at the <i>relative change</i>: which blocks of the pre-norm stack change the stream least? Then
-      step through the training with the <i>gradient norm</i>, and compare the first blocks and the losses.`}
-    shows=${html`Post-norm bounds the vector norm of the stream. With pre-norm it grows with depth, so later blocks
-      change the stream by a smaller fraction. Without layer norms or scaling it grows exponentially. In this
+      select the <i>gradient norm</i>, step through the training, and compare the first blocks and the losses.`}
+    shows=${html`Post-norm bounds the vector norm of the stream. With pre-norm, the vector norm grows with depth, so
+      later blocks change the stream by a smaller fraction. Without layer norms and scaling, it grows exponentially. In this
       training, the gradients of the first post-norm blocks vanish with 12 and 24 blocks, and the loss stays near
-      that of a uniform prediction. One seed, learning rate 0.001; the task is to predict the previous token.`}
+      the loss of a uniform prediction. One seed, learning rate 0.001; the task is to predict the previous token.`}
     status=${`${name[0].toUpperCase()}${name.slice(1)} ${placeOf(block)}, stacks of ${
       blocks} blocks ${whenOf(step)}: ${order.join(", ")}.`}>
     <${LineChart} label=${label} ...${chart} />
     <table class="stream-table">
-      <caption>${blocks} blocks, ${whenOf(step)}; a uniform prediction has the loss ${format(chance, 2)}</caption>
+      <caption>${blocks} blocks, ${whenOf(step)}; a uniform prediction has a loss of ${format(chance, 2)}</caption>
       <thead><tr><th scope="col">stack</th><th scope="col">${name} ${placeOf(block)}</th>
         <th scope="col">last ÷ first</th><th scope="col">loss in nats</th></tr></thead>
       <tbody>${now.map((row) => html`<tr key=${row.stack}>

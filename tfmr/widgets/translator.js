@@ -123,11 +123,12 @@ function describe(sentence, { model, source, translation, seconds }) {
   const split = splitCharacters(model, sentence);
   if (split.length > 0) {
     const named = split.slice(0, 8).map((each) => `“${each}”`);
-    notes.push(`The vocabulary has no token for ${listed(split.length > 8 ? [...named, "others"] : named)}. The
-      model gets their bytes, which it has hardly seen in training.`);
+    notes.push(`The vocabulary has no token for ${listed(split.length > 8 ? [...named, "others"] : named)}. Such
+      characters are encoded as single bytes, which are rare in the training data.`);
   }
   if (!finished) {
-    notes.push("The model did not generate the end of the sentence: the translation is cut at its maximum length.");
+    notes.push("The model did not generate the end-of-sentence token: the translation is cut off at its maximum "
+      + "length.");
   }
   made += 1;
   const result = {
@@ -143,7 +144,7 @@ function describe(sentence, { model, source, translation, seconds }) {
       alternatives: alternatives.map((each) => [nameOf(each.id), each.probability]),
     })),
   };
-  const status = `“${text}” is the translation: ${count(source.length)} source tokens and `
+  const status = `The translation is “${text}”: ${count(source.length)} source tokens and `
     + `${count(generated.length)} generated tokens in ${format(seconds, 2)} seconds.`;
   return { result, status };
 }

@@ -10,11 +10,11 @@ const SUFFIX = ");\n";
 /** The object in the text of a file. Throws an Error with a sentence for the reader. */
 export function parseModel(text) {
   if (!text.startsWith(PREFIX)) throw new Error("The file is not a model of this book.");
-  if (!text.endsWith(SUFFIX)) throw new Error("The file of the model is incomplete.");
+  if (!text.endsWith(SUFFIX)) throw new Error("The model file is incomplete.");
   try {
     return JSON.parse(text.slice(PREFIX.length, -SUFFIX.length));
   } catch {
-    throw new Error("The file of the model is damaged.");
+    throw new Error("The model file is damaged.");
   }
 }
 
@@ -25,7 +25,7 @@ export function parseModel(text) {
 export function readModel(content) {
   if (content.format !== FORMAT) {
     throw new Error(
-      `The file of the model has the format ${content.format}, and this page reads ${FORMAT}.`,
+      `The model file has the format ${content.format}, and this page reads ${FORMAT}.`,
     );
   }
   const { name, corpus, direction, config } = content;
@@ -41,7 +41,7 @@ function unpack(shapes, weights) {
   const nIntegers = all.reduce((total, [rows, columns = 0]) => total + rows * columns, 0);
   const bytes = fromBase64(weights);
   if (bytes.length !== 4 * nFloats + nIntegers) {
-    throw new Error("The file of the model is incomplete.");
+    throw new Error("The model file is incomplete.");
   }
   const view = new DataView(bytes.buffer);
   const integers = new Int8Array(bytes.buffer, 4 * nFloats);
@@ -70,7 +70,7 @@ function fromBase64(text) {
   try {
     decoded = atob(text);
   } catch {
-    throw new Error("The file of the model is damaged.");
+    throw new Error("The model file is damaged.");
   }
   const bytes = new Uint8Array(decoded.length);
   for (let i = 0; i < bytes.length; i += 1) bytes[i] = decoded.charCodeAt(i);
