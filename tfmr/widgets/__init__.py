@@ -5,6 +5,7 @@ from tfmr.widgets.attention import AttentionFigure
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.heads import HeadsFigure
 from tfmr.widgets.masks import MasksFigure
+from tfmr.widgets.replay import ReplayFigure
 from tfmr.widgets.stream import StreamFigure
 from tfmr.widgets.translator import TranslatorFigure
 
@@ -14,6 +15,7 @@ __all__ = [
     "HeadsFigure",
     "LiveFigure",
     "MasksFigure",
+    "ReplayFigure",
     "StreamFigure",
     "TranslatorFigure",
 ]
