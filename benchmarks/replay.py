@@ -62,7 +62,7 @@ class Replay:
         # Collected first: writing a record would mark the checkout as changed.
         metadata = record.collect_metadata()
         run = Run()
-        rows = tqdm(run.rows(self.steps), total=len(self.steps), unit=" rows")
+        rows = run.rows(self.steps)
         record.write(self.out, "replay", rows, settings=run.settings(), metadata=metadata)
         print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
@@ -103,7 +103,7 @@ class Run:
 
     def rows(self, steps: Sequence[int]) -> Iterator[dict[str, Any]]:
         """Train; yield the state after each of ``steps``."""
-        for step in steps:
+        for step in tqdm(steps, unit=" rows"):
             self.trainer.run(steps=step)
             yield {"step": step, **self.state()}
 
