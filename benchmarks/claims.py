@@ -32,6 +32,7 @@ SEEDED = (
     "multi30k",
     "depth",
     "stream",
+    "replay",
     "ablations",
     "recall",
     "copying",

@@ -221,6 +221,26 @@ def stream(record: Record) -> list[str]:
     ]  # fmt: skip
 
 
+def replay(record: Record) -> list[str]:
+    """Losses, sharpness of the cross-attention and a translation, step by step."""
+    settings = record["settings"]
+    lines = [
+        [
+            f"{row['step']:,}",
+            *(f"{row[name]:.3f}" for name in ("train_loss", "valid_loss", "entropy")),
+            row["output"],
+        ]
+        for row in record["rows"]
+    ]
+    return [
+        f"The recipe {settings['recipe']}, {settings['direction']}, one seed. Losses in nats per "
+        f"token on {settings['sentences']} sentence pairs, without label smoothing and dropout. "
+        f"Entropy: cross-attention of decoder block {settings['block'] + 1} for the sentence "
+        f"“{settings['source']}”, in nats. Reference: “{settings['reference']}”.",
+        markdown(["step", "training loss", "validation loss", "entropy", "translation"], lines),
+    ]
+
+
 def ablations(record: Record) -> list[str]:
     """Results with and without label smoothing and warm-up, and their paired differences."""
     settings, rows = record["settings"], record["rows"]

@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from benchmarks import record
 from tfmr.analysis import entropy, record_attention
+from tfmr.config import TransformerConfig
 from tfmr.data import corpora
 from tfmr.data.batches import Batch, Batches, collate
 from tfmr.data.corpus import SentencePair
@@ -61,7 +62,7 @@ class Replay:
         # Collected first: writing a record would mark the checkout as changed.
         metadata = record.collect_metadata()
         run = Run()
-        rows = tqdm(run.rows(self.steps), total=len(self.steps), unit=" rows")
+        rows = run.rows(self.steps)
         record.write(self.out, "replay", rows, settings=run.settings(), metadata=metadata)
         print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
@@ -75,7 +76,9 @@ class Run:
         self.recipe = find_recipe(RECIPE)
         self.tokenizer = Tokenizer.words(text for pair in train for text in pair)
         torch.manual_seed(SEED)
-        self.model = Transformer(self.recipe.model_config(self.tokenizer.vocab_size))
+        config = self.recipe.model_config(self.tokenizer.vocab_size)
+        assert isinstance(config, TransformerConfig)
+        self.model = Transformer(config)
         batches = Batches(self._encoded(train), 1024, seed=SEED, max_length=32)
         self.trainer = Trainer(self.model, batches, self.recipe.train)
         self.example = max(test[:100], key=lambda pair: len(pair[0].split()))
@@ -100,7 +103,7 @@ class Run:
 
     def rows(self, steps: Sequence[int]) -> Iterator[dict[str, Any]]:
         """Train; yield the state after each of ``steps``."""
-        for step in steps:
+        for step in tqdm(steps, unit=" rows"):
             self.trainer.run(steps=step)
             yield {"step": step, **self.state()}
 

@@ -27,6 +27,8 @@ The ``kind`` of a record selects how it is rendered:
     a table per experiment, a row per stack and depth, from :mod:`benchmarks.depth`.
 ``stream``
     a row per stack and depth, before and after training, from :mod:`benchmarks.stream`.
+``replay``
+    a row per recorded step, from :mod:`benchmarks.replay`.
 ``ablations``
     training with and without label smoothing and warm-up, from :mod:`benchmarks.ablations`.
 ``copying``
@@ -51,6 +53,7 @@ from benchmarks.model_tables import (
     heads,
     inside,
     recall,
+    replay,
     stream,
     translator,
 )
@@ -356,6 +359,7 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "inside": inside,
     "depth": depth,
     "stream": stream,
+    "replay": replay,
     "ablations": ablations,
     "copying": copying,
     "translator": translator,

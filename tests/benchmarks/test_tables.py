@@ -215,6 +215,21 @@ def test_stream_shows_growth_gradient_and_loss_before_and_after_training() -> No
     assert "| pre-norm | 2 | 2.5 | 1.5 | 0.5 | 3 | 2.75 | 0.125 |" in text
 
 
+def test_replay_shows_each_step() -> None:
+    row = {
+        "step": 1500,
+        "train_loss": 0.5,
+        "valid_loss": 0.75,
+        "entropy": 1.25,
+        "output": "la reine",
+    }
+    settings = {"recipe": "pocket", "direction": "en-fr", "sentences": 9, "block": 0}
+    settings |= {"source": "the queen", "reference": "la reine"}
+    text = section("replay", {**SPEED, "kind": "replay", "rows": [row], "settings": settings})
+    assert "decoder block 1 for the sentence “the queen”" in text
+    assert "| 1,500 | 0.500 | 0.750 | 1.250 | la reine |" in text
+
+
 def test_ablations_show_paired_differences() -> None:
     def row(seed: int, loss: float, **changes: Any) -> dict[str, Any]:
         recipe = {"norm": "pre", "label_smoothing": 0.1, "peak_lr": 0.003, "warmup": True}

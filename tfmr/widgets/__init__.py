@@ -8,6 +8,7 @@ from tfmr.widgets.heads import HeadsFigure
 from tfmr.widgets.masks import MasksFigure
 from tfmr.widgets.merges import MergesFigure
 from tfmr.widgets.positions import PositionsFigure
+from tfmr.widgets.replay import ReplayFigure
 from tfmr.widgets.stream import StreamFigure
 from tfmr.widgets.translator import TranslatorFigure
 
@@ -20,6 +21,7 @@ __all__ = [
     "MasksFigure",
     "MergesFigure",
     "PositionsFigure",
+    "ReplayFigure",
     "StreamFigure",
     "TranslatorFigure",
 ]

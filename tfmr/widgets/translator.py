@@ -79,13 +79,13 @@ MODELS = (
     ShippedModel(
         "pocket-en-fr",
         ("English", "French"),
-        "the model was trained on the pocket grammar and knows its words only.",
+        "the model was trained only on sentences of the pocket grammar.",
         POCKET,
     ),
     ShippedModel(
         "pocket-en-ko",
         ("English", "Korean"),
-        "the model was trained on the pocket grammar and knows its words only.",
+        "the model was trained only on sentences of the pocket grammar.",
         POCKET,
     ),
 )
