@@ -3,6 +3,7 @@
 from tfmr.widgets.architecture import ArchitectureFigure
 from tfmr.widgets.attention import AttentionFigure
 from tfmr.widgets.figure import LiveFigure
+from tfmr.widgets.gates import GatesFigure
 from tfmr.widgets.gradient import GradientFigure
 from tfmr.widgets.heads import HeadsFigure
 from tfmr.widgets.masks import MasksFigure
@@ -15,6 +16,7 @@ from tfmr.widgets.translator import TranslatorFigure
 __all__ = [
     "ArchitectureFigure",
     "AttentionFigure",
+    "GatesFigure",
     "GradientFigure",
     "HeadsFigure",
     "LiveFigure",

@@ -94,11 +94,13 @@ class GradientFigure(LiveFigure):
         return {name: [10 ** curve[at] for curve in curves] for name, curves in shown.items()}
 
     def summary(self) -> str:
-        """The formula and the medians that it shows."""
-        medians = [f"{name} {median(norms):.0e}" for name, norms in self.measured().items()]
+        """The formula, the median of the RNN, and the names of the other networks."""
+        rnn, *names = self.measured()
+        also = f"; also measured: {', '.join(names)}" if names else ""
         return (
             f"the gradient norm after {self.length} steps at spectral radius {self.radius}:"
-            f" {self.formula():.0e} by the formula; measured: {', '.join(medians)}."
+            f" {self.formula():.0e} by the formula, {median(self.measured()[rnn]):.0e} measured"
+            f" (median of {SEEDS} RNNs){also}."
         )
 
 
