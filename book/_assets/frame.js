@@ -156,6 +156,12 @@ const AREAS = [
   [".cell_output > .output, div.cell_output", "Output"],
 ];
 
+// What continues beyond the right edge fades there.
+function fadeEdge({ target: area }) {
+  const rest = area.scrollWidth - area.clientWidth - area.scrollLeft;
+  area.classList.toggle("continues", area.hasAttribute("tabindex") && rest > 2);
+}
+
 function markAreas() {
   const found = AREAS.flatMap(([selector, label]) => all(selector).map((area) => [area, label]));
   const scrolls = found.map(([area]) => {
@@ -167,9 +173,11 @@ function markAreas() {
       area.tabIndex = 0;
       area.setAttribute("role", "group");
       area.setAttribute("aria-label", `${label}, scrolls sideways`);
+      area.addEventListener("scroll", fadeEdge, { passive: true });
     } else {
       for (const name of ["tabindex", "role", "aria-label"]) area.removeAttribute(name);
     }
+    fadeEdge({ target: area });
   });
 }
 

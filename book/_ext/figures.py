@@ -1,8 +1,8 @@
 """Numbered figures with captions.
 
 A notebook has a figure as the output of a cell, with an alternative text. Its caption is the
-paragraph after it, if that begins in italics; otherwise the first statement of the alternative
-text.
+italic text with which the next paragraph begins; if there is none, the first statement of the
+alternative text.
 """
 
 import re
@@ -16,7 +16,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 
 PICTURES = ("image/png", "image/svg+xml")
 LIVE = "application/vnd.jupyter.widget-view+json"
-STATEMENT = re.compile(r"(.{25,}?)[.;:](?=\s|$)")
+STATEMENT = re.compile(r"(.{25,}?\S)[.;:](?=\s|$)")
 BETWEEN = 40
 
 
@@ -31,24 +31,37 @@ class numbered_caption(nodes.General, nodes.Element):  # noqa: N801
 def statement(text: str) -> str:
     """The first statement of an alternative text of at least 25 characters, as a sentence."""
     plain = " ".join(text.split()).removeprefix("Live figure: ")
+    plain = plain[:1].upper() + plain[1:]
     found = STATEMENT.match(plain)
     return f"{found.group(1) if found else plain.rstrip('.')}."
 
 
-def upright(children: list[nodes.Node]) -> list[nodes.Node]:
-    """The parts of an italic sentence as plain text, and its exceptions in italics."""
+def end_of_caption(parts: list[nodes.Node]) -> int:
+    """The number of parts of a paragraph that belong to its italic sentences.
+
+    Formulas, and single upright words, may stand between italic parts.
+    """
+    end = 0
+    for i, part in enumerate(parts):
+        if isinstance(part, nodes.emphasis):
+            end = i + 1
+        elif isinstance(part, nodes.Text) and (len(part) >= BETWEEN or "." in part):
+            break
+    return end
+
+
+def upright(parts: list[nodes.Node]) -> list[nodes.Node]:
+    """Italic sentences as plain text, and their exceptions in italics."""
     made: list[nodes.Node] = []
-    for i, child in enumerate(children):
-        if isinstance(child, nodes.emphasis):
-            made.extend(child.children)
-            continue
-        following = children[i + 1] if i + 1 < len(children) else None
-        short = isinstance(child, nodes.Text) and len(child) < BETWEEN and "." not in child
-        if not (short and isinstance(following, nodes.emphasis)):
-            return [*made, *children[i:]]
-        word = child.strip()
-        before, after = child[: child.index(word)], child[child.index(word) + len(word) :]
-        made += [nodes.Text(before), nodes.emphasis("", word), nodes.Text(after)]
+    for part in parts:
+        if isinstance(part, nodes.emphasis):
+            made.extend(part.children)
+        elif isinstance(part, nodes.Text) and part.strip(" ,;()"):
+            word = part.strip()
+            before, after = part[: part.index(word)], part[part.index(word) + len(word) :]
+            made += [nodes.Text(before), nodes.emphasis("", word), nodes.Text(after)]
+        else:
+            made.append(part)
     return made
 
 
@@ -79,7 +92,7 @@ class NumberFigures(SphinxTransform):
             figure += [bundle, numbered_caption("", paragraph)]
 
     def caption_after(self, bundle: nodes.Node) -> list[nodes.Node]:
-        """Take the paragraph after the cell of ``bundle`` if it begins in italics."""
+        """Take the italic text with which the paragraph after the cell of ``bundle`` begins."""
         cell = bundle.parent
         while cell is not None and cell.get("nb_element") != "cell_code":
             cell = cell.parent
@@ -90,8 +103,10 @@ class NumberFigures(SphinxTransform):
         parts = parts_of(following) if isinstance(following, nodes.paragraph) else []
         if not (parts and isinstance(parts[0], nodes.emphasis)):
             return []
-        cell.parent.remove(following)
-        return upright(parts)
+        end = end_of_caption(parts)
+        body = [nodes.Text(parts[end].lstrip()), *parts[end + 1 :]] if end < len(parts) else []
+        following.replace_self(nodes.paragraph("", "", *body) if body else [])
+        return upright(parts[:end])
 
 
 class CodeBelowFigures(SphinxPostTransform):

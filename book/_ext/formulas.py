@@ -4,20 +4,25 @@ Node.js runs once for all formulas of the build. Each becomes HTML for the eye a
 screen readers. An error in a formula fails the build and names the page.
 """
 
+import re
 from html import escape
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from docutils import nodes
 from docutils.nodes import Element
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.math import get_node_equation_number
 from sphinx.writers.html5 import HTML5Translator
 
 from tools import vendor
 
+MARKS = re.compile(r"[.,;:!?)\]’”%]+")
+ENDS = "</span>" * 3
+"""The ends of the last part of a formula in a line, of what is drawn, and of the formula."""
 SCRIPT = Path(__file__).with_suffix(".cjs")
 
 
@@ -44,7 +49,10 @@ def formula(node: Element) -> Formula:
     tex = node.astext().strip()
     display = isinstance(node, nodes.math_block)
     if display and "\\\\" in tex and not node.get("nowrap"):
-        tex = f"\\begin{{aligned}}{tex}\\end{{aligned}}"
+        if "\\begin" not in tex:
+            tex = f"\\begin{{aligned}}{tex}\\end{{aligned}}"
+        if "\\frac" in tex and tex.count("\\begin") == 1:  # rows of fractions need room
+            tex = re.sub(r"\\\\(?!\[)", r"\\\\[0.7em]", tex)
     return Formula(tex, display)
 
 
@@ -74,6 +82,22 @@ def set_formulas(app: Sphinx, env: BuildEnvironment) -> None:
     }
 
 
+class KeepMarks(SphinxPostTransform):
+    """Give a formula in a line the punctuation after it, so that no line begins with it."""
+
+    default_priority = 902
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Move the punctuation from the text to the formula."""
+        for node in list(self.document.findall(nodes.math)):
+            following = node.next_node(descend=False, siblings=True)
+            found = MARKS.match(following) if isinstance(following, nodes.Text) else None
+            if found:
+                node["marks"] = found.group()
+                following.parent.replace(following, nodes.Text(following[found.end() :]))
+
+
 def html_of(translator: HTML5Translator, node: Element) -> str:
     """The HTML of a formula that was set before the pages are written."""
     done: dict[Formula, str] = translator.builder.env.formulas  # type: ignore[attr-defined]
@@ -82,7 +106,11 @@ def html_of(translator: HTML5Translator, node: Element) -> str:
 
 def visit_inline(translator: HTML5Translator, node: Element) -> None:
     """Write a formula within a line."""
-    translator.body.append(f'<span class="math">{html_of(translator, node)}</span>')
+    html = html_of(translator, node)
+    if "marks" in node:
+        marks = f'<span class="math-marks">{escape(node["marks"])}</span>'
+        html = f"{html.removesuffix(ENDS)}{marks}{ENDS}"
+    translator.body.append(f'<span class="math">{html}</span>')
     raise nodes.SkipNode
 
 
@@ -102,6 +130,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_html_math_renderer(
         "katex", inline_renderers=(visit_inline, None), block_renderers=(visit_block, None)
     )
+    app.add_post_transform(KeepMarks)
     app.add_css_file("katex/katex.css")
     app.connect("env-check-consistency", set_formulas)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

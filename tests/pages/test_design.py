@@ -244,7 +244,8 @@ def test_style_sheet_needs_its_parts(tmp_path: Path) -> None:
         ("Two curves: a and b.", "Two curves: a and b."),
         ("The norm against the distance: 1 and 2. More.", "The norm against the distance."),
         ("The loss is 0.5 after 3 steps; it falls.", "The loss is 0.5 after 3 steps."),
-        ("Live figure: Attention of “I am a student”; by step.", "Attention of “I am a student”."),
+        ("The words of “not gris . <eos>”; darker.", "The words of “not gris . <eos>”."),
+        ("Live figure: attention of “I am a student”; by step.", "Attention of “I am a student”."),
     ],
 )
 def test_a_caption_is_the_first_statement(alt: str, caption: str) -> None:
@@ -256,12 +257,19 @@ def test_an_italic_caption_becomes_upright() -> None:
         nodes.emphasis("", "The pronoun"),
         nodes.Text(" it "),
         nodes.emphasis("", "attends to"),
-        nodes.Text(" dog. More text follows here, and it is long enough, "),
+        nodes.Text(" "),
+        nodes.math("", "n"),
+        nodes.Text(" "),
+        nodes.emphasis("", "nouns."),
+        nodes.Text(" More text follows here. It is "),
         nodes.emphasis("", "really"),
+        nodes.Text(" long."),
     ]
-    made = figures.upright(parts)
-    assert "".join(part.astext() for part in made) == "".join(part.astext() for part in parts)
-    assert [part.astext() for part in made if isinstance(part, nodes.emphasis)] == ["it", "really"]
+    end = figures.end_of_caption(parts)
+    assert end == 7
+    made = figures.upright(parts[:end])
+    assert "".join(part.astext() for part in made) == "The pronoun it attends to n nouns."
+    assert [part.astext() for part in made if isinstance(part, nodes.emphasis)] == ["it"]
 
 
 def test_the_first_question_is_marked() -> None:

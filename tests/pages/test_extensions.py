@@ -119,6 +119,10 @@ def test_lines_of_a_formula_are_aligned() -> None:
     assert formulas.formula(block) == (r"\begin{aligned}a &= b \\ &= c\end{aligned}", True)
     block["nowrap"] = True
     assert formulas.formula(block).tex == r"a &= b \\ &= c"
+    fractions = nodes.math_block(
+        "", r"\begin{aligned}a &= \frac{1}{2} \\ b &= \frac{1}{3}\end{aligned}"
+    )
+    assert r"\frac{1}{2} \\[0.7em] b" in formulas.formula(fractions).tex
     assert formulas.formula(nodes.math("", " x ")) == ("x", False)
 
 
