@@ -5,6 +5,7 @@ from tfmr.widgets.attention import AttentionFigure
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.masks import MasksFigure
 from tfmr.widgets.positions import PositionsFigure
+from tfmr.widgets.sampling import SamplingFigure
 from tfmr.widgets.stream import StreamFigure
 from tfmr.widgets.translator import TranslatorFigure
 
@@ -14,6 +15,7 @@ __all__ = [
     "LiveFigure",
     "MasksFigure",
     "PositionsFigure",
+    "SamplingFigure",
     "StreamFigure",
     "TranslatorFigure",
 ]
