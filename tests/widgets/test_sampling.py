@@ -85,6 +85,12 @@ def test_logs_descend_and_each_is_within_a_step(figure: SamplingFigure) -> None:
         assert float(logs.exp().sum()) == pytest.approx(1, abs=1e-3)
 
 
+@pytest.mark.parametrize("gap", [0.001, 0.002, 0.003, 0.004])
+def test_rounding_never_puts_another_token_before_the_named_ones(gap: float) -> None:
+    figure = SamplingFigure(-gap * torch.arange(40.0)[None], ["a"] * 40, [("", "")])
+    assert (figure.scores()[0, EOS:].diff() <= 0).all()
+
+
 def test_samples_are_those_of_the_package_and_follow_the_distribution(
     figure: SamplingFigure,
 ) -> None:
