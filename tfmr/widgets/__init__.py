@@ -10,6 +10,7 @@ from tfmr.widgets.masks import MasksFigure
 from tfmr.widgets.merges import MergesFigure
 from tfmr.widgets.positions import PositionsFigure
 from tfmr.widgets.replay import ReplayFigure
+from tfmr.widgets.sampling import SamplingFigure
 from tfmr.widgets.stream import StreamFigure
 from tfmr.widgets.translator import TranslatorFigure
 
@@ -24,6 +25,7 @@ __all__ = [
     "MergesFigure",
     "PositionsFigure",
     "ReplayFigure",
+    "SamplingFigure",
     "StreamFigure",
     "TranslatorFigure",
 ]
