@@ -2,6 +2,7 @@
 
 from tfmr.widgets.architecture import ArchitectureFigure
 from tfmr.widgets.attention import AttentionFigure
+from tfmr.widgets.beam import BeamFigure
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.masks import MasksFigure
 from tfmr.widgets.merges import MergesFigure
@@ -11,6 +12,7 @@ from tfmr.widgets.translator import TranslatorFigure
 __all__ = [
     "ArchitectureFigure",
     "AttentionFigure",
+    "BeamFigure",
     "LiveFigure",
     "MasksFigure",
     "MergesFigure",
