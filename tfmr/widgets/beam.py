@@ -41,7 +41,7 @@ class BeamFigure(LiveFigure):
         TfmrError: if an argument is out of range, or a search of a sentence is impossible.
     """
 
-    searches = traitlets.List().tag(sync=True)
+    searches = traitlets.List(traitlets.Dict()).tag(sync=True)
     """By sentence: ``source``, ``max_length`` (the maximum number of tokens of a translation), and
     ``beams``, by beam: ``beam`` and ``steps``. A step is a list of candidates in descending order
     of probability: number of the parent among the live hypotheses, token, log-probability, and
