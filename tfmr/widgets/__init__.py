@@ -2,6 +2,7 @@
 
 from tfmr.widgets.architecture import ArchitectureFigure
 from tfmr.widgets.attention import AttentionFigure
+from tfmr.widgets.beam import BeamFigure
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.gates import GatesFigure
 from tfmr.widgets.gradient import GradientFigure
@@ -17,6 +18,7 @@ from tfmr.widgets.translator import TranslatorFigure
 __all__ = [
     "ArchitectureFigure",
     "AttentionFigure",
+    "BeamFigure",
     "GatesFigure",
     "GradientFigure",
     "HeadsFigure",
