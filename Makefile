@@ -1,6 +1,7 @@
 # One target per task of the project; `make help` lists them.
-# Every target sets up what it needs. Nothing is installed outside $(VENV) and book/vendor, except
-# that `make test` installs Chromium for root on Debian or Ubuntu if there is no browser.
+# Every target sets up what it needs. Nothing is installed outside $(VENV), book/node_modules and
+# book/vendor, except that `make test` installs Chromium for root on Debian or Ubuntu if there is no
+# browser.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c

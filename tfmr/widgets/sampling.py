@@ -153,7 +153,7 @@ class SamplingFigure(LiveFigure):
         return torch.tensor([logs], dtype=torch.float64)
 
     def sampling(self) -> Sampling:
-        """The current setting, as :func:`tfmr.decode.sample` takes it."""
+        """The current setting, as :func:`tfmr.decode.sampling.sample` takes it."""
         return Sampling(self.temperature, self.top_k, self.top_p if self.top_p < 1 else None)
 
     def probabilities(self) -> Float[Tensor, "vocab"]:
