@@ -97,7 +97,7 @@ class BeamFigure(LiveFigure):
         ]
 
     def search(self) -> tuple[Hypothesis, int]:
-        """The result of the current search by :func:`~tfmr.decode.beam.beam_search`, and its steps."""
+        """The result of this search by :func:`~tfmr.decode.beam.beam_search`, and its steps."""
         steps: list[BeamStep] = []
         source = self.searches[self.sentence]["source"]
         ids = torch.tensor([self._tokenizer.encode(source)], dtype=torch.int64)
