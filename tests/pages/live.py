@@ -28,6 +28,7 @@ POLICY = "; ".join(
 )
 STATE = "application/vnd.jupyter.widget-state+json"
 VIEW = "application/vnd.jupyter.widget-view+json"
+PICTURES = ROOT / "dist" / "pictures"
 THEMES = ("light", "dark")
 WIDTHS = (1280, 390)
 
@@ -108,13 +109,16 @@ class Stage:
 
         It has a title, a task and a text that states what it shows, controls with names that are
         high enough for a finger, a text alternative for each drawing, legible text that is large
-        enough, no horizontal scrolling and no error.
+        enough, no horizontal scrolling and no error. Pictures of it are kept in ``dist/pictures``,
+        for a person to look at.
         """
+        name = type(figure).__name__
         for theme in THEMES:
             for width in WIDTHS:
                 live = self.show(figure, theme=theme, width=width)
                 page = live.page
                 where = f"{theme}, {width}"
+                live.screenshot(path=PICTURES / f"{name}-{width}-{theme}.png")
                 for rule in (CONTRAST, NAMELESS, OVERFLOW, CLIPPED, OUTSIDE, LOW, SMALL):
                     found = page.evaluate(rule)
                     assert found == [], f"{where}: {found}"
