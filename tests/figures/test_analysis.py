@@ -43,7 +43,7 @@ def test_head_grid() -> None:
 def test_head_grid_without_labels() -> None:
     figure = head_grid(torch.rand(1, 2, 3, 3))
     assert not any(axes.get_title() for axes in figure.axes)
-    assert figure.alt.endswith("follow the square root of the weight.")
+    assert figure.alt.endswith("the square root of the weight, from 0 to 1.")
 
 
 def test_head_grid_repeats_one_head_with_tokens() -> None:
@@ -81,7 +81,7 @@ def test_attention_maps_share_one_scale() -> None:
         assert [label.get_text() for label in axes.get_xticklabels()] == tokens[name][1]
         assert torch.equal(torch.as_tensor(axes.images[0].get_array().tolist()), weights)
         assert axes.images[0].get_clim() == (0, 1)
-    assert "one column per key: original; uniform. Colours from white" in figure.alt
+    assert "one column per key: original; uniform. The strength of the colour" in figure.alt
     assert small(figure)
 
 

@@ -56,8 +56,8 @@ def test_attention_steps_colours_have_the_same_meaning_in_all_panels() -> None:
     limits = {image.get_clim() for image in (dots, scores, outputs)}
     assert limits == {(-limit, limit)}
     assert (weights.get_cmap(), weights.get_clim()) == (HEAT, (0.0, 1.0))
-    assert "from −4.1 (orange) through 0 (white) to 4.1 (blue)" in figure.alt
-    assert "weights: from 0 (white) to 1" in figure.alt
+    assert "from −4.1 (orange) through 0 (the page) to 4.1 (blue)" in figure.alt
+    assert "weights: from 0 (the page) to 1" in figure.alt
 
 
 def sizes(figure: Figure, cell: float) -> Counter[tuple[int, int]]:

@@ -307,6 +307,13 @@ def test_a_result_on_the_same_page(dialog: Locator) -> None:
     expect(place).to_be_in_viewport()
 
 
+def test_similar_words_are_not_marked(dialog: Locator) -> None:
+    type_in(dialog, "layer norm")
+    marks = {text.lower() for text in dialog.locator("mark").all_inner_texts()}
+    assert "later" not in marks
+    assert marks & {"layer", "layers"}
+
+
 def test_snippets_mark_the_words(dialog: Locator) -> None:
     type_in(dialog, "vanishing gradients")
     first = dialog.get_by_role("option").first

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import FigureBase
 from matplotlib.image import AxesImage
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
@@ -34,9 +35,9 @@ from tfmr.figures.style import (
 Tokens = tuple[Sequence[str], Sequence[str]]
 
 WEIGHT_TICKS = (0, 0.1, 0.25, 0.5, 1)
-SCALE = (
-    "Colours from white (weight 0) to dark blue (weight 1) follow the square root of the weight."
-)
+SCALE = "The strength of the colour follows the square root of the weight, from 0 to 1."
+HALO = withStroke(linewidth=3.5, foreground="white")
+"""Separates a line from the bar behind it."""
 
 
 @styled
@@ -268,9 +269,9 @@ def sublayer_ablation(
         for panel in panels:
             panel.barh(place, value, color=colours[group], height=0.7)
             if intervals:
-                panel.plot((low, high), (place, place), color=INK, lw=1.4)
+                panel.plot((low, high), (place, place), color=INK, lw=1.4, path_effects=[HALO])
         panels[-1 if high == end else 0].text(
-            max(high, 0) + 0.012 * span, place, minus(f"{value:.{digits}f}"),
+            max(high, 0) + 0.03 * span, place, minus(f"{value:.{digits}f}"),
             va="center", fontsize=9,
         )  # fmt: skip
     axes.set_yticks(range(len(parts)), [f"{group}, {name}" for group, name, _ in parts])

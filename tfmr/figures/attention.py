@@ -118,7 +118,7 @@ def attention_steps(
         f"Four matrices with one row for each of {', '.join(words)}: the dot products, the scores,"
         f" the attention weights and the outputs. The rows of the weights: {'; '.join(rows)}."
         f" Colours of dot products, scores and outputs: from −{limit:.1f} (orange) through 0"
-        f" (white) to {limit:.1f} (blue). Colours of weights: from 0 (white) to 1 (dark blue)."
+        f" (the page) to {limit:.1f} (blue). Colours of weights: from 0 (the page) to 1 (blue)."
     )
     return fig
 

@@ -106,7 +106,11 @@ window.bookSearch = {};
         return score * (0.2 + covered.length / groups.length) ** 2;
       };
       const order = found.map((hit) => [rank(hit), hit]).sort(([a], [b]) => b - a);
-      return order.slice(0, limit).map(([, { id, terms: matched }]) => ({ ...rows[id], matched }));
+      return order.slice(0, limit).map(([, { id, terms, queryTerms }]) => {
+        // Words that are only similar are marked if the query is misspelled.
+        const meant = terms.filter((term) => queryTerms.some((word) => term.startsWith(word)));
+        return { ...rows[id], matched: meant.length ? meant : terms };
+      });
     }
     return { search };
   }
