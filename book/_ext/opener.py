@@ -1,7 +1,8 @@
 """The opener of a chapter: its question, and a strip with its needs, abilities and time.
 
 Notebooks have both as plain paragraphs: the first paragraph contains the question, and the
-paragraph that begins with **Prerequisites.** has the labels **After this chapter** and **Time:**.
+paragraph that begins with **Prerequisites.** has the labels **After this chapter** (or **appendix**)
+and **Time:**.
 """
 
 import re
@@ -13,7 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
 FIRST = "Prerequisites."
-LABELS = (FIRST, "After this chapter", "Time:")
+LABELS = (FIRST, "After this chapter", "After this appendix", "Time:")
 QUESTION = re.compile(r"(?P<before>(?:[^?]*[.!]\s+)?)(?P<question>[^.!?]*\?)(?=\s|$)")
 
 
