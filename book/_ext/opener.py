@@ -1,8 +1,8 @@
 """The opener of a chapter: its question, and a strip with its needs, abilities and time.
 
 Notebooks have both as plain paragraphs: the first paragraph contains the question, and the
-paragraph that begins with **Prerequisites.** has the labels **After this chapter** (or **appendix**)
-and **Time:**.
+paragraph that begins with **Prerequisites.** has the labels **After this chapter** (in an appendix,
+**After this appendix**) and **Time:**.
 """
 
 import re

@@ -117,8 +117,8 @@ def test_the_opener_has_the_question_and_all_words_of_the_notebook(
     assert question.count() == 1
     assert question.inner_text().endswith("?")
     labels = page.locator(".opener .opener-label").all_text_contents()
-    appendix = name == "common-mistakes.html"
-    assert labels == ["Prerequisites", *([] if appendix else ["After this chapter"]), "Time"]
+    kind = "appendix" if name == "common-mistakes.html" else "chapter"
+    assert labels == ["Prerequisites", f"After this {kind}", "Time"]
     first = (
         nbformat.read(ROOT / "book" / name.replace(".html", ".ipynb"), 4)
         .cells[0]
