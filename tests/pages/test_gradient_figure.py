@@ -42,14 +42,17 @@ def agree(live: Locator, figure: GradientFigure, radius: float, slope: float, le
             assert seeds in ("–", "one seed")
     line = status(live)
     power = str(length).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    assert line.startswith(f"After {length} steps, formula: ({radius} · {slope:.2f}){power} = ")
-    assert f"RNN, radius {radius}, measured: median {rows.nth(1).locator('td').nth(0).inner_text()}"
+    assert line.startswith(
+        f"After {length} steps, the formula gives ({radius} · {slope:.2f}){power} = "
+    )
+    middle = rows.nth(1).locator("td").nth(0).inner_text()
+    assert f"The measured median of “RNN, radius {radius}” is {middle}: " in line
 
 
 def test_numbers_after_mouse_and_keyboard(stage: Stage, figure: GradientFigure) -> None:
     live = stage.show(figure)
     agree(live, figure, 1.1, 1.0, 60)
-    assert "= 304, the gradient explodes. RNN, radius 1.1, measured: median 2.6·10⁻⁶, " in status(
+    assert "= 304: the gradient explodes. The measured median of “RNN, radius 1.1” is " in status(
         live
     )
     slider(live, "Spectral radius").fill("1.6")

@@ -130,7 +130,9 @@ def test_the_status_names_the_largest_head_and_a_tie(stage: Stage) -> None:
     live.get_by_role("group", name="Query").get_by_role("radio").nth(2).check()
     expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
     radio(live, "cross", 0, 0).check()
-    assert status(live).startswith("The cross-attention has no weight on the previous token")
+    assert status(live).startswith(
+        "The number “weight on the previous token” is not defined for the cross-attention: "
+    )
     figure = HeadsFigure()
     stored = figure.stored[0]
     blocks = stored["maps"]["encoder"]

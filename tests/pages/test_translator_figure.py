@@ -83,7 +83,7 @@ def check_numbers(live: Locator, name: str, text: str, target: int, source: int)
         if kind.startswith("encoder"):
             live.get_by_role("group", name="Query").get_by_role("radio").nth(source).check()
         for layer, head in ((1, 2), (2, 1)):
-            choose(live, "Layer", str(layer))
+            choose(live, "Block", str(layer))
             choose(live, "Head", str(head))
             [weights] = maps[module.format(layer - 1)]
             largest = weights[0, head - 1, row].topk(min(5, len(keys)))
@@ -93,7 +93,7 @@ def check_numbers(live: Locator, name: str, text: str, target: int, source: int)
             ), kind
             assert found[0][0] == keys[int(largest.indices[0])]
             label = live.locator("svg[role=img]").get_attribute("aria-label") or ""
-            assert f"{kind}, layer {layer}, head {head}" in label
+            assert f"{kind}, block {layer}, head {head}" in label
 
 
 @pytest.mark.parametrize("name", ["multi30k-de-en", "pocket-en-fr", "pocket-en-ko"])

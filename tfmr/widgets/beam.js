@@ -112,7 +112,7 @@ function Tree({ states, step, beam, isGreedy, selected, onSelect, label }) {
     const look = (node) => [isGreedy(node) && "beam-greedy", node === now.best && "beam-best",
       path.has(node) && "beam-path", !kept.has(node) && "beam-dead"].filter(Boolean).join(" ");
     return html`
-      <text class="beam-head" x="0" y="13">step, live hypotheses (most probable left), finished</text>
+      <text class="beam-head" x="0" y="13">step, live hypotheses (most probable first), finished</text>
       ${states.map((_, i) => html`<g key="s${i}">
         <line class="beam-rule" x1=${GUTTER} x2=${GUTTER + column * (beam + 1)} y1=${top(i) + NODE / 2} y2=${top(i) + NODE / 2} />
         <text class="beam-head" x="0" y=${top(i) + NODE / 2 + 4}>${i}</text></g>`)}
@@ -249,16 +249,17 @@ function Beam({ model }) {
       options=${searches.map(({ source }, i) => [i, source])} />
     <${Choice} label="Beam" value=${beam} onInput=${(next) => { setBeam(next); move(0); }}
       options=${beams.map((each) => [each.beam, each.beam === 1 ? "1 (greedy)" : each.beam])} />
-    <${Range} label=${html`length penalty <i>α</i>`} value=${alpha} min=${0} max=${2} step=${0.1} digits=${1}
+    <${Range} label=${html`Exponent <i>α</i> of the length penalty`} value=${alpha} min=${0} max=${2} step=${0.1} digits=${1}
       onInput=${setAlpha} />
     <${Stepper} label="Step" value=${step} max=${last} onInput=${move} onPlaying=${setPlaying} milliseconds=${1400}
       show=${(n) => `${n} of ${last}`} />`;
 
   return html`<${Frame} title="The beam tree, growing" controls=${controls} quiet=${playing} status=${status}
-    task=${html`step to the end with a beam of 2, and find the step at which the greedy path is left. Then set${" "}
+    task=${html`step to the end with a beam of 2, and find the step at which the result departs from the greedy
+      path. Then set${" "}
       <i>α</i> to 0 and compare the results. Select a candidate to see how its score is computed.`}
-    shows=${html`A candidate extends a live hypothesis by one token; the most probable ones stay live, however they
-      score. Finished hypotheses are compared by their score, which favours longer ones as <i>α</i> grows. The search ends
+    shows=${html`A candidate extends a live hypothesis by one token. The most probable unfinished candidates are the
+      live hypotheses of the next step. Finished hypotheses are compared by their score, which favours longer ones as <i>α</i> grows. The search ends
       when as many are finished as the beam is wide, or when no live one can win.`}>
     <div class="beam-columns">
       <div>

@@ -112,4 +112,4 @@ class BeamFigure(LiveFigure):
         """The sentence that it shows."""
         sources = ", ".join(f"“{search['source']}”" for search in self.searches)
         beams = ", ".join(map(str, BEAMS[:-1]))
-        return f"beam search with beams of {beams} and {BEAMS[-1]}, step by step, of {sources}"
+        return f"beam search with beams of {beams} and {BEAMS[-1]}, step by step, for {sources}."

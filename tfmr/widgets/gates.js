@@ -174,7 +174,7 @@ function Gates({ model }) {
         onSelect=${([i, j]) => { setRow(i); setUnit(j + 1); }} colour=${colour} /></div>
       <div class="gates-arithmetic">
         <p class="live-axis-name">Unit ${unit + 1} at step ${step}, token “${sequence[at]}”; x: input weight of the token,
-          b: bias, h: hidden states of step ${at}</p>
+          b, b′: biases, W: recurrent weights, h: hidden state of step ${at}</p>
         ${letters.map((letter, i) => html`<p key=${letter} class="gates-line" data-letter=${letter}
           aria-current=${i === selected ? "true" : undefined}>
           <b>${labels[i]}</b> = ${SYMBOLS[kind][letter]}<br />

@@ -74,7 +74,7 @@ function Gradient({ model }) {
   ];
   const perStep = (norm) => format(norm ** (1 / length), 3);
   const range = (ends) => (ends.length > 1 ? `${three(Math.min(...ends))} to ${three(Math.max(...ends))}` : "one seed");
-  const ending = `after ${length} steps: ${rows.map((row) => `${row.name} ${three(row.end)}`).join(", ")}.`;
+  const ending = `after ${length} steps: ${rows.map((row) => `${row.name}: ${three(row.end)}`).join("; ")}.`;
 
   const controls = html`
     <${Range} label="Length of the sequence" value=${length} min=${2} max=${distances.at(-1)} step=${2}
@@ -88,17 +88,17 @@ function Gradient({ model }) {
     task=${html`move the spectral radius from 0.9 to 1.1, and compare the dashed line with the measured norms. Then lower
       the slope until the dashed line meets the orange curves. At which radius does the gradient of the orange RNN
       neither vanish nor explode?`}
-    shows=${html`Every step multiplies the gradient by about the same factor, so over many steps it vanishes (here:
-      below 0.01) or explodes (above 100). The formula takes one slope of the tanh for all steps. With noise as the
+    shows=${html`In a plain RNN, every step multiplies the gradient by about the same factor.
+      Unless this factor is close to 1, the gradient vanishes (here: below 0.01) or explodes (above 100) over many steps. The formula takes one slope of the tanh for all steps. With noise as the
       input the slope varies and is below 1, so the gradient of the measured RNN vanishes even at a radius of 1.1.
       Each curve is one seed. The RNN with the selected radius has 16 components, and its <i>W<sub>h</sub></i> is an
       orthogonal matrix times the radius.`}
-    status=${`After ${length} steps, formula: ${formula} = ${three(end)}, the gradient ${behaviour(end)}. ${
-      own.name}, measured: median ${three(networks[0].end)}, the gradient ${behaviour(networks[0].end)}.`}>
+    status=${`After ${length} steps, the formula gives ${formula} = ${three(end)}: the gradient ${behaviour(end)}. The measured median of “${
+      own.name}” is ${three(networks[0].end)}: the gradient ${behaviour(networks[0].end)}.`}>
     <${LineChart} label=${`Gradient norm against the distance, ${ending}`} ...${chart} />
     <div>
-      <p class="live-axis-name">what is left of the gradient (full blue: 1, orange: above 1)</p>
-      <${Drawing} label=${`What is left of the gradient at each step, as shades, ${ending}`} height=${rows.length * 42}>
+      <p class="live-axis-name">gradient norm (full blue: 1, orange: above 1)</p>
+      <${Drawing} label=${`Gradient norm at every second step, as shades, ${ending}`} height=${rows.length * 42}>
         ${(width) => rows.map(({ name, norms }, i) => html`<${Strip} key=${name} name=${name} norms=${norms}
           left=${52} right=${width - 14} top=${i * 42} />`)}
       <//>

@@ -96,7 +96,7 @@ class GradientFigure(LiveFigure):
     def summary(self) -> str:
         """The formula, the median of the RNN, and the names of the other networks."""
         rnn, *names = self.measured()
-        also = f"; also measured: {', '.join(names)}" if names else ""
+        also = f". Also measured: {'; '.join(names)}" if names else ""
         return (
             f"the gradient norm after {self.length} steps at spectral radius {self.radius}:"
             f" {self.formula():.0e} by the formula, {median(self.measured()[rnn]):.0e} measured"

@@ -20,7 +20,7 @@ const ORDER = ["encoder", "self", "cross"];
  */
 const MEASURES = {
   previous: { name: "weight on the previous token", kinds: ["encoder", "self"], of: (w, i, j) => (j === i - 1 ? w : 0) },
-  own: { name: "weight on the own token", kinds: ["encoder", "self"], of: (w, i, j) => (j === i ? w : 0) },
+  own: { name: "weight on the query's own token", kinds: ["encoder", "self"], of: (w, i, j) => (j === i ? w : 0) },
   next: { name: "weight on the next token", kinds: ["encoder"], of: (w, i, j) => (j === i + 1 ? w : 0) },
   first: { name: "weight on the first token", kinds: ORDER, of: (w, i, j) => (j === 0 ? w : 0) },
   last: { name: "weight on the last token", kinds: ["encoder", "cross"], of: (w, i, j, last) => (j === last ? w : 0) },
@@ -196,7 +196,8 @@ function Side({ model: widget }) {
   const { activity } = translations;
   const status = message ?? activity?.text ?? (values[kind]
     ? describe(kind, measure, values[kind], [block, head])
-    : `The ${KINDS[kind].name} has no ${MEASURES[measure].name}: select another number, or a head with one.`);
+    : `The number “${MEASURES[measure].name}” is not defined for the ${KINDS[kind].name}: select another number, or a head of ${
+      "another kind of attention"}.`);
 
   const controls = html`
     <${Select} label="Sentence" value=${result ? -1 : example} onInput=${choose}
@@ -207,7 +208,7 @@ function Side({ model: widget }) {
   return html`<${Frame} title="All heads side by side" controls=${controls} quiet=${activity !== null}
     task=${html`find the encoder map with a line of strong colour just below the diagonal, and select it. The number
       below it is the largest: its head attends to the previous token. Then load the model and type a sentence of
-      your own. Is it the same head?`}
+      your own. Does the same head have the largest number?`}
     shows=${html`Each map has a row for each query and a column for each key; the depth of the colour is the square root
       of the weight. Most heads spread their weights, few have a simple pattern, and a map shows what a head attends
       to, not what it is for. The decoder input is the greedy translation; nothing that you type leaves your browser.`}

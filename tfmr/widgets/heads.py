@@ -121,7 +121,7 @@ class HeadsFigure(LiveFigure):
             values = measure(maps["encoder"], "encoder", "previous")
             block, head = divmod(int(values.argmax()), values.shape[1])
             where = f"block {block + 1}, head {head + 1} ({values.max():.2f})"
-            found.append(f"“{sentence['text']}” {where}")
+            found.append(f"{where} for “{sentence['text']}”")
         return (
             "the attention maps of all heads of a trained translator. The encoder head with the "
             f"largest mean weight on the previous token: {'; '.join(found)}."

@@ -196,7 +196,7 @@ function Merges({ model }) {
     change(chosen.text);
     setWord(chosen.word);
   };
-  const end = pairs.length === 0 ? "Every word is a single symbol, so the learning ends."
+  const end = pairs.length === 0 ? "Every word is a single symbol, so there is no pair left to merge."
     : step === LIMITS.merges ? `The figure stops after ${LIMITS.merges} merges.` : "";
   const next = () => end
     || `Merged next: ${quoted(pairs[0].pair)}, ${times(pairs[0].count)}${tied > 1 ? `, a tie of ${count(tied)} pairs` : ""}.`;
@@ -209,14 +209,15 @@ function Merges({ model }) {
   const options = EXAMPLES.map(({ name }) => [name, name]);
   const controls = html`
     <${Select} label="Example" value=${example} onInput=${choose} options=${[...options, [OWN, "your own words"]]} />
-    <${Field} label="Words to learn from (sing*5 occurs five times)" lines=${2} value=${text} onInput=${change} />
+    <${Field} label="Words to learn from (sing*5: “sing” occurs five times)" lines=${2} value=${text} onInput=${change} />
     ${last > 0 && html`<${Stepper} label="Merges" value=${step} max=${last} onInput=${setStep} onPlaying=${setPlaying}
       milliseconds=${1600} show=${(n) => `${n} of ${last}`} />`}`;
 
   return html`<${Frame} title="Byte-pair encoding, merge by merge" controls=${controls} quiet=${playing} status=${status}
     task=${html`step through the merges and predict the next one from the counts. Then write your own words, and split
       a word that is not among them.`}
-    shows=${html`Each merge joins the most frequent pair everywhere, and the new symbol joins the vocabulary. Frequent
+    shows=${html`Each merge replaces the most frequent pair everywhere by a new symbol and adds this symbol
+      to the vocabulary. Frequent
       words and stems become single symbols; an unseen word is split into known parts by the same merges in the same
       order. This figure merges characters; the package's tokenizer merges bytes.`}>
     ${notesOf(read, parts).map((note) => html`<p class="mer-note" key=${note}>${note}</p>`)}

@@ -191,13 +191,13 @@ function Positions({ model }) {
       product. Then change <i>n</i>, and compare the bases 10 and 10000.`}
     shows=${rotary ? html`Each pair of the query is rotated by <i>m</i>ω and each pair of the key by <i>n</i>ω, so their
         dot product depends on <i>n</i> − <i>m</i> only. With φ = 0 it equals that of two sinusoidal rows and is the
-        same to the left and to the right. Another φ distinguishes left from right.`
+        same to the left and to the right. With any other φ except ±180°, it differs between left and right.`
       : html`A row has a point on a circle for each pair: its horizontal coordinate is the sine, its vertical
         coordinate the cosine. The dot product of two rows is the sum of the cosines of the angles between their
         points, so it depends on the distance only. Fast pairs distinguish neighbours, slow pairs distinguish
         distant positions.`}
     status=${`At distance n − m = ${format(n - m, 0)} the dot product of ${vectors} is ${three(product)}, for any m. Pair ${
-      pair} adds ${three(pairs[pair].part)}, and ${size / 2} is the largest possible value.`}>
+      pair} adds ${three(pairs[pair].part)}; the dot product is at most ${size / 2}.`}>
     <div class="pos-pairs">
       <${Legend} entries=${[{ name: rotary ? "query at m" : "row m", ...M }, { name: rotary ? "key at n" : "row n", ...N }]} />
       <${Choice} label="Pair, and what it adds to the dot product" value=${pair} onInput=${set.pair}

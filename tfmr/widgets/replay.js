@@ -50,15 +50,15 @@ function Replay({ model }) {
   const controls = html`<${Stepper} label="Training" value=${steps.indexOf(step)} max=${steps.length - 1}
     onInput=${(i) => setStep(steps[i])} show=${(i) => whenOf(steps[i])} />`;
 
-  return html`<${Frame} title="A training replayed" controls=${controls}
+  return html`<${Frame} title="A training run, replayed" controls=${controls}
     task=${html`step through the training. When is each French word generated for the first time, and when does its
       row in the map have one clear maximum? Compare with the learning rate and the losses.`}
     shows=${html`At first the map is nearly uniform and the translation repeats single tokens (underlined: not the
       token of the reference). Frequent words such as${" "}<i>les</i>, <i>ne</i> and <i>pas</i> are generated before the
-      nouns. The mean entropy of the map decreases from ${format(rows[0].entropy, 2)} to ${
+      nouns of the reference. The mean entropy of the map decreases from ${format(rows[0].entropy, 2)} to ${
       format(rows.at(-1).entropy, 2)} nats (uniform: ${format(Math.log(source.length), 2)}), and at the end the nouns
-      and adjectives attend most to the words that they translate. One run; weights of each step, not their average;
-      losses without label smoothing; the decoder input of the map is the reference.`}
+      and adjectives attend most to the words that they translate. The figure shows one run, with the parameters of each step, not their EMA. The losses
+      are computed without label smoothing, and the map with the reference as decoder input.`}
     status=${`${when}: training loss ${format(row.train_loss, 2)}, validation loss ${
       format(row.valid_loss, 2)} nats per token, learning rate ${rate(row.learning_rate)}. The translation ${
       isRight ? "equals" : "differs from"} the reference. “${target[word]}” ${part}.`}>

@@ -104,8 +104,8 @@ function Arithmetic({ tokens, settings, result, row, stage }) {
     const power = Math.log(powers[MODEL][row]);
     return box(name, html`exp(${three(power)}${stage === WARM && html` ÷ ${two(temperature)}`}) ÷ ${
       three(totals[stage])} = ${three(powers[stage][row])} ÷ ${three(totals[stage])} = ${result3(probs[row])}.${" "}
-      Here ${three(power)} is its log-probability minus the largest, and ${three(totals[stage])} is the sum of
-      ${" "}such powers over all ${count(probs.length)} tokens.`);
+      Here ${three(power)} is the log-probability of the token minus the largest one, and
+      ${" "}${three(totals[stage])} is the sum of these exponentials over all ${count(probs.length)} tokens.`);
   }
   if (stage === TOP) {
     if (topK === null) return box(name, html`no top-k: ${result3(probs[row])} as before`);
@@ -194,11 +194,12 @@ function SamplingBench({ model }) {
       show=${(value) => (value === 1 ? "all" : two(value))} />`;
 
   return html`<${Frame} title="Temperature, top-k and top-p" controls=${controls}
-    task=${html`set the temperature to 2 and see how much probability the others get. Cut them with top-p 0.9, then
-      with top-k 5. Compare the peaked and the flat distributions, and draw 100 samples.`}
+    task=${html`set the temperature to 2 and read the total probability in the row <i>others</i>. Compare how many tokens remain
+      with top-p 0.9 and with top-k 5. Compare the peaked and the flat distributions, and draw 100 samples.`}
     shows=${html`The scores are divided by the temperature, then top-k and top-p cut the tail, and the rest is divided
       by its sum. The same top-k keeps as many tokens of a peaked as of a flat distribution; the nucleus of top-p
-      adapts. The whole vocabulary takes part: the figure has the probability of each of the others, too, to within 1 %.
+      adapts. The computation uses the whole vocabulary; the stored probabilities of the other
+      tokens are accurate to within 1 %.
       The mark ▁ is a space before a word.`}
     status=${status}>
     <p class="sam-context"><span>${source}</span> → <b>${prefix}</b> <i>next token</i></p>

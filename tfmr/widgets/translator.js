@@ -37,7 +37,7 @@ function Result({ result, config }) {
   const weights = maps[kind][layer][head];
   const row = weights[selected];
   const order = keys.map((_, j) => j).sort((a, b) => row[b] - row[a]);
-  const place = `${KINDS[kind].name}, layer ${layer + 1}, head ${head + 1}`;
+  const place = `${KINDS[kind].name}, block ${layer + 1}, head ${head + 1}`;
   const { probability, alternatives } = steps[target];
   return html`
     <div class="tra-tokens"><p class="tra-legend">Source: ${count(sourceNames.length)} tokens</p>
@@ -49,7 +49,7 @@ function Result({ result, config }) {
     <div class="live-controls tra-place">
       <${Choice} label="Attention" value=${kind} onInput=${setKind}
         options=${Object.entries(KINDS).map(([each, { name }]) => [each, name])} />
-      <${Choice} label="Layer" value=${layer} onInput=${setBlock} options=${numbers(blocks)} />
+      <${Choice} label="Block" value=${layer} onInput=${setBlock} options=${numbers(blocks)} />
       <${Choice} label="Head" value=${head} onInput=${setHead} options=${numbers(config.n_heads)} />
     </div>
     ${ofEncoder && html`<div class="tra-tokens"><${Choice} label="Query" value=${source} onInput=${setSource}
