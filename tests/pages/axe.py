@@ -27,6 +27,11 @@ WHOLE = "notation.html"
 FOCUS = """() => [...document.querySelectorAll("span.math, span.math *")]
     .filter(e => e.tabIndex >= 0).map(e => e.outerHTML.slice(0, 100))"""
 
+# frame.js does this shortly after the size of the window has changed.
+REACHABLE = """() => [...document.querySelectorAll("pre, .figure-body, div.math, .wide-table")]
+    .every(area => area.tabIndex >= 0 || area.scrollWidth <= area.clientWidth + 1
+        || !/auto|scroll/.test(getComputedStyle(area).overflowX))"""
+
 TARGETS = """minimum => [...document.querySelectorAll("button, summary, .btn, nav a")]
     .filter(e => e.checkVisibility() && e.getClientRects().length)
     .map(e => [e.getBoundingClientRect(), e])
@@ -48,7 +53,7 @@ def faults(visit: Visit, *, sidebar: bool) -> dict[str, Any]:
     for (width, height), theme in (((1280, 900), "light"), ((390, 844), "dark")):
         page.set_viewport_size({"width": width, "height": height})
         visit.set_theme(theme)
-        page.wait_for_timeout(250)  # frame.js marks the areas that scroll
+        page.wait_for_function(REACHABLE)
         found[f"{width} px, {theme}"] = page.evaluate(RUN, [] if sidebar else [SIDEBAR])
     found["small targets"] = page.evaluate(TARGETS, 24)
     return {check: faults for check, faults in found.items() if faults}

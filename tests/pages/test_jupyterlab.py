@@ -265,6 +265,7 @@ import tfmr.widgets
 state = {{k: v for k, v in json.loads({state!r}).items() if k[0] != "_" and k != "layout"}}
 live = tfmr.widgets.{name}.__new__(tfmr.widgets.{name})
 tfmr.widgets.LiveFigure.__init__(live, **state)
+live.summary = lambda: "made from its state"
 live
 """
 

@@ -17,8 +17,8 @@ DIGITS = 4
 """Decimals of the weights in the state."""
 MOST_UNITS, MOST_TOKENS, LONGEST = 4, 8, 12
 
+# A recurrent cell and the classifier of its hidden state.
 Network = tuple[Cell[Any], nn.Linear]
-"""A recurrent cell and the classifier of its hidden state."""
 
 
 class GatesFigure(LiveFigure):

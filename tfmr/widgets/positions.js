@@ -142,6 +142,7 @@ function Positions({ model }) {
   for (const name of ["encoding", "size", "base", "m", "n", "angle", "pair"]) {
     [state[name], set[name]] = useTrait(model, name);
   }
+  state.pair = Math.min(state.pair, state.size / 2 - 1); // Python may set the size alone
   const { length, encoding, size, m, n, pair } = state;
   const rotary = encoding === "rotary";
   const result = compute(state);
