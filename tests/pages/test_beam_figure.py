@@ -34,12 +34,12 @@ def test_results_are_those_of_the_package(live: Locator) -> None:
                 package.set_state({"sentence": sentence, "beam": beam, "alpha": alpha})
                 best, steps = package.search()
                 assert to_the_end(live) == steps
-                said = re.search(
+                stated = re.search(
                     r"Result: “(.*?)”, score (.*?), log-prob\w* (.*?)\. ", status(live)
                 )
-                assert said is not None
-                assert said[1] == package.translation()
-                shown = numbers(said[2]) + numbers(said[3])
+                assert stated is not None
+                assert stated[1] == package.translation()
+                shown = numbers(stated[2]) + numbers(stated[3])
                 assert shown == pytest.approx([best.score, best.log_prob], abs=6e-3)
 
 

@@ -99,7 +99,7 @@ def test_examples_own_words_and_an_own_word(live: Locator) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "word", "said"),
+    ("text", "word", "answer"),
     [
         ("", "", "There are no words to learn from: write at least one word."),
         (" \n\t", "sing", "There are no words to learn from"),
@@ -110,10 +110,10 @@ def test_examples_own_words_and_an_own_word(live: Locator) -> None:
         ("constructor __proto__", "toString", "“toString” is split into 8 symbols"),
     ],
 )
-def test_any_input_has_a_sensible_answer(live: Locator, text: str, word: str, said: str) -> None:
+def test_any_input_has_a_sensible_answer(live: Locator, text: str, word: str, answer: str) -> None:
     live.get_by_label("Words to learn from").fill(text)
     live.get_by_label("Split").fill(word)
-    assert said in status(live)
+    assert answer in status(live)
     assert live.locator("b:text-is('x'), .live-failure").count() == 0
 
 

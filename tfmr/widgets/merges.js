@@ -142,7 +142,7 @@ function splitWord(word, merges) {
   return steps;
 }
 
-/** What is said about the text or the word if not all of it is used. */
+/** Notes about a text or a word that is not used as a whole. */
 function notesOf({ long, more }, parts) {
   const notes = [];
   if (more) notes.push(`The figure uses the first ${LIMITS.words} different words; ${plural(more, "part")} of the text ${more === 1 ? "is" : "are"} left out.`);
