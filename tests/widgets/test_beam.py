@@ -76,8 +76,8 @@ def test_the_state_is_small_and_finite() -> None:
 
 def test_repr_is_the_stored_text() -> None:
     assert repr(figure()) == (
-        "Live figure: beam search with beams of 1, 2 and 4, step by step, of "
-        "“Zwei Frauen lachen.”, “Ein alter Mann spielt Gitarre.”, “Eine Frau wartet.”"
+        "Live figure: beam search with beams of 1, 2 and 4, step by step, for "
+        "“Zwei Frauen lachen.”, “Ein alter Mann spielt Gitarre.”, “Eine Frau wartet.”."
     )
 
 

@@ -98,7 +98,7 @@ def test_what_the_figure_says_that_it_shows(figure: GradientFigure) -> None:
 def test_the_summary_states_the_formula_and_the_median(figure: GradientFigure) -> None:
     assert figure.summary() == (
         "the gradient norm after 60 steps at spectral radius 1.1: 3e+02 by the formula,"
-        " 3e-06 measured (median of 5 RNNs); also measured: RNN, untrained, GRU, untrained,"
+        " 3e-06 measured (median of 5 RNNs). Also measured: RNN, untrained; GRU, untrained;"
         " LSTM, untrained."
     )
 

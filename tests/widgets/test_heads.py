@@ -68,7 +68,7 @@ def test_one_encoder_head_attends_to_the_previous_token(figure: HeadsFigure) -> 
         figure.text = sentence
         values = figure.values()
         assert divmod(int(values.argmax()), 4) == (1, 2)
-        assert f"“{sentence}” block 2, head 3 ({values.max():.2f})" in repr(figure)
+        assert f"block 2, head 3 ({values.max():.2f}) for “{sentence}”" in repr(figure)
     figure.kind, figure.measure = "cross", "entropy"
     assert figure.values().equal(entropy(figure.maps()["cross"]).mean(dim=-1))
 
