@@ -1,6 +1,7 @@
 # One target per task of the project; `make help` lists them.
-# Every target sets up what it needs. Nothing is installed outside $(VENV) and book/vendor, except
-# that `make test` installs Chromium for root on Debian or Ubuntu if there is no browser.
+# Every target sets up what it needs. Nothing is installed outside $(VENV), book/node_modules and
+# book/vendor, except that `make test` installs Chromium for root on Debian or Ubuntu if there is no
+# browser.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -62,6 +63,14 @@ serve: $(READY) ## show the site on this machine
 	@test -f site/index.html || $(MAKE) book
 	$(PY) -m tools.site serve
 
+.PHONY: pdf
+pdf: book ## print the book as dist/the-executable-transformer.pdf
+	$(PY) -m tools.pdf
+
+.PHONY: dist
+dist: book ## pack the site as dist/the-executable-transformer.zip, to be read without a server
+	$(PY) -m tools.dist
+
 .PHONY: lab
 lab: $(READY) ## start JupyterLab on a working copy of the chapters in lab/
 	$(PY) -m tools.lab
@@ -74,10 +83,10 @@ test: $(READY) ## run all checks: chapters, site, package, pages, and the checks
 	$(say) 'chapters: the same outputs on one thread and without vector instructions'
 	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(PY) -m tools.verify --all --no-stamp
 	$(say) 'tests'
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 tests
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --durations 30 tests
 
 .PHONY: check
-check: $(READY) ## lint, formatting, types, normal form of the chapters, claims about records
+check: $(READY) ## lint, formatting, types, normal form of the chapters, claims, API pages
 	$(say) 'lint'
 	$(PY) -m ruff check
 	$(say) 'formatting'
@@ -88,12 +97,15 @@ check: $(READY) ## lint, formatting, types, normal form of the chapters, claims 
 	$(PY) -m tools.notebooks check
 	$(say) 'claims about the recorded results'
 	$(PY) -m tools.claims
+	$(say) 'a page of the reference for each module'
+	$(PY) -m tools.api_pages --check
 
 .PHONY: format
-format: $(READY) ## format code and chapters
+format: $(READY) ## format code and chapters, and list the modules in the reference
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 	$(PY) -m tools.notebooks normalise
+	$(PY) -m tools.api_pages
 
 .PHONY: refresh
 refresh: $(READY) ## run chapters (CHAPTERS, or all) and store their outputs in normal form

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from benchmarks.copying import VARIANTS
 from benchmarks.depth import CONNECTIONS
-from benchmarks.heads import MODEL, ablations, weights_fingerprint
+from benchmarks.heads import ablations
 from benchmarks.paired import Difference, paired_difference
 from benchmarks.record import Record, read_all
 from benchmarks.scaling import Row, fitted, points
 from benchmarks.speed import OWN, PEAK
 from benchmarks.tables import README, fastest, render
 from benchmarks.timing import ratio
+from benchmarks.trained import MODEL, weights_fingerprint
 from tfmr.model import Transformer
 from tfmr.records import FOLDER
 from tfmr.train import checkpoint
@@ -30,6 +31,8 @@ SEEDED = (
     "line",
     "multi30k",
     "depth",
+    "stream",
+    "replay",
     "ablations",
     "recall",
     "copying",

@@ -1,9 +1,10 @@
 """``python -m benchmarks.depth``: what makes a deep stack trainable.
 
 Stacks that differ in what surrounds each sublayer (:data:`CONNECTIONS`) are trained on two small
-tasks, at several depths and learning rates and with several seeds. Stacks of the same seed have the
-same batches. Those of the same depth and seed also have the same initial weights, up to scale;
-``plain, Xavier`` is the exception. Every learning rate is recorded; none is chosen here.
+tasks, at several depths and learning rates and with several seeds. Within an experiment, stacks of
+the same seed have the same batches. Those of the same depth and seed also have the same initial
+weights, up to scale; ``plain, Xavier`` is the exception. Every learning rate is recorded; none is
+chosen here.
 
 ``feed-forward``
     stacks of feed-forward networks, with an initialisation that preserves the variance.

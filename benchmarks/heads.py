@@ -6,14 +6,11 @@ cross-entropy and the decrease of BLEU have intervals (:mod:`benchmarks.bootstra
 (2019), sections 3.2 and 3.3; Voita et al. (2019).
 """
 
-import hashlib
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,81 +21,42 @@ from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.bootstrap import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
+from benchmarks.trained import Analysis, Row
 from tfmr.analysis import ablate_head, ablate_sublayer
 from tfmr.attention import MultiHeadAttention
-from tfmr.data import corpora
 from tfmr.data.batches import Batches
 from tfmr.data.corpus import SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
-from tfmr.errors import TfmrError, require
+from tfmr.errors import TfmrError
 from tfmr.fast import prepare
 from tfmr.layers import FeedForward
 from tfmr.model import Transformer
 from tfmr.special_tokens import PAD
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import load_translator
 from tfmr.train.evaluation import bleu
 
-MODEL = record.FOLDER / "multi30k-de-en" / "model.safetensors"
 TOKENS_PER_BATCH = 4096
-Ablations = list[tuple[dict[str, Any], AbstractContextManager[None]]]
+Ablations = list[tuple[Row, AbstractContextManager[None]]]
 """The columns that name an ablation, and a context in which it is active."""
 
 
 @dataclass(frozen=True)
-class Heads:
+class Heads(Analysis):
     """Evaluate a model without each of its heads and sublayers, and record the scores."""
 
-    model: Path = MODEL
-    """A checkpoint of a Transformer."""
-    corpus: str = "multi30k"
-    """Corpus whose validation set is used."""
-    direction: str = "de-en"
-    """Source and target language."""
-    sentences: int | None = None
-    """Evaluate on this many sentences only, for a quick test."""
-    threads: int = 1
-    """CPU threads."""
     out: Path = record.FOLDER / "heads.json"
     """The record."""
 
     def __call__(self) -> None:
         """Measure and record."""
-        require(
-            self.sentences is None or self.sentences >= 1,
-            f"expected --sentences 1 or more, got {self.sentences}",
-        )
-        torch.set_num_threads(self.threads)
-        corpus = corpora.load(self.corpus, self.direction)
-        model, tokenizer = load_translator(self.model)
-        if not isinstance(model, Transformer):
-            raise TfmrError(
-                f"expected a Transformer in {self.model}, got a {type(model).__name__}, "
-                "which has no heads"
-            )
-        pairs = corpus.valid[: self.sentences]
-        settings = {
-            "corpus": self.corpus,
-            "direction": self.direction,
-            "split": "validation",
-            "sentences": len(pairs),
-            "model": weights_fingerprint(self.model),
-        }
-        record.write(self.out, "heads", measure(model, tokenizer, pairs), settings=settings)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
-
-
-def weights_fingerprint(path: str | os.PathLike[str]) -> str:
-    """Twelve digits of a SHA-256 of a checkpoint's weights, whatever their names."""
-    weights = checkpoint.load(Path(path)).weights.values()
-    hashes = sorted(hashlib.sha256(w.numpy().tobytes()).hexdigest() for w in weights)
-    return hashlib.sha256("".join(hashes).encode()).hexdigest()[:12]
+        model, tokenizer, corpus = self.load("heads")
+        settings = {"split": "validation", "sentences": len(corpus.valid)}
+        self.write(self.out, "heads", measure(model, tokenizer, corpus.valid), settings)
 
 
 def measure(
     model: Transformer, tokenizer: Tokenizer, pairs: Sequence[SentencePair]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Row]:
     """A row for the whole model, then one for each ablation, with intervals of the costs."""
     sources, references = (list(side) for side in zip(*pairs, strict=True))
     encoded = [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in pairs]

@@ -41,8 +41,8 @@ from torch.utils.hooks import RemovableHandle
 
 from benchmarks import record
 from benchmarks.bootstrap import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
-from benchmarks.heads import MODEL, weights_fingerprint
 from benchmarks.minimal_pairs import PAIRS, MinimalPair
+from benchmarks.trained import Analysis, Row
 from tfmr.analysis import (
     ablate_sublayer,
     logit_lens,
@@ -52,18 +52,16 @@ from tfmr.analysis import (
     record_residual_stream,
 )
 from tfmr.attention import MultiHeadAttention
-from tfmr.data import corpora
 from tfmr.data.batches import Batches
 from tfmr.data.corpus import SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.decoder import DecoderBlock
-from tfmr.errors import TfmrError, require
+from tfmr.errors import TfmrError
 from tfmr.fast import prepare
 from tfmr.layers import FeedForward
 from tfmr.model import Transformer
 from tfmr.special_tokens import BOS, PAD
-from tfmr.train.checkpoint import load_translator
 from tfmr.train.evaluation import bleu
 from tfmr.translator import DecoderState, IncrementalTranslator
 
@@ -72,49 +70,24 @@ TOKENS_PER_BATCH = 1024
 TRAIN_SENTENCES = 4000
 """Number of training sentences from which the means of a sublayer's output are computed."""
 BEAM = 4
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Inside:
+class Inside(Analysis):
     """Analyse a trained Transformer and record the results."""
 
-    model: Path = MODEL
-    """A checkpoint of a Transformer that translates German to English."""
-    corpus: str = "multi30k"
-    """Corpus whose validation and test sets are used."""
-    direction: str = "de-en"
-    """Source and target language."""
-    sentences: int | None = None
-    """Use this many sentences of each set only, for a quick test."""
-    threads: int = 1
-    """CPU threads."""
     out: Path = record.FOLDER / "inside.json"
     """The record."""
 
     def __call__(self) -> None:
         """Measure and record."""
-        require(
-            self.sentences is None or self.sentences >= 1,
-            f"expected --sentences 1 or more, got {self.sentences}",
-        )
-        torch.set_num_threads(self.threads)
-        corpus = corpora.load(self.corpus, self.direction)
-        model, tokenizer = load_translator(self.model)
-        if not isinstance(model, Transformer):
-            raise TfmrError(
-                f"expected a Transformer in {self.model}, got a {type(model).__name__}, "
-                "which has no residual stream"
-            )
-        valid, test = corpus.valid[: self.sentences], corpus.test[: self.sentences]
+        model, tokenizer, corpus = self.load("residual stream")
+        valid, test = corpus.valid, corpus.test
         train = list(islice(corpus.train, TRAIN_SENTENCES))
         settings = {
-            "corpus": self.corpus,
-            "direction": self.direction,
             "valid_sentences": len(valid),
             "test_sentences": len(test),
             "minimal_pairs": len(PAIRS),
-            "model": weights_fingerprint(self.model),
         }
         rows = [
             *lens(model, tokenizer, valid),
@@ -123,8 +96,7 @@ class Inside:
             *repetition(model, tokenizer, valid),
             *decoding(model, tokenizer, {"validation": valid, "test": test}),
         ]
-        record.write(self.out, "inside", rows, settings=settings)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
+        self.write(self.out, "inside", rows, settings)
 
 
 def encoded_batches(

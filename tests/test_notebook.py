@@ -9,7 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from tfmr import notebook
 from tfmr.attention import MultiHeadAttention, causal_mask
 from tfmr.errors import TfmrError
-from tfmr.notebook import EXPLANATION, show_source
+from tfmr.notebook import EXPLANATION, show_script, show_source
 
 
 @pytest.fixture
@@ -155,3 +155,28 @@ def test_only_code_can_be_shown() -> None:
 def test_long_values_are_shortened() -> None:
     assert notebook._short(list(range(100))) == "[0, 1, 2, 3, 4, 5, ...]"
     assert notebook._short(1 / 3) == "0.333333"
+
+
+def test_the_source_of_javascript_is_shown_whole() -> None:
+    shown = show_script("transformer.js", "causalMask", "softmax", "newCaches")
+    assert repr(shown) == (
+        "source code of causalMask, softmax, newCaches in tfmr/widgets/transformer.js"
+    )
+    text = shown._repr_markdown_()
+    assert text.startswith("*tfmr/widgets/transformer.js:*\n\n```javascript\n/** Whether query i ")
+    assert text.count("/**") == text.count("export ") == 3
+    assert "  return powers.map((power) => power / total);\n}\n\n/** " in text
+    assert text.endswith(";\n```")
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "message"),
+    [
+        ("none.js", "softmax", "expected a file in tfmr/widgets, such as .*, got 'none.js'"),
+        ("transformer.js", "soft", "expected a function that transformer.js exports, got 'soft'"),
+        ("transformer.js", "dot", "expected a function that transformer.js exports, got 'dot'"),
+    ],
+)
+def test_an_unknown_script_or_function_is_an_error(name: str, function: str, message: str) -> None:
+    with pytest.raises(TfmrError, match=message):
+        show_script(name, function)

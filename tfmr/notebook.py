@@ -3,7 +3,8 @@
 A failing ``assert`` of a cell prints what differs from the book on stderr instead of raising an
 exception, so that the notebook continues when a reader changes something. A
 :class:`~tfmr.errors.TfmrError` is shown with its message and the reader's own line, without the
-frames of the package. :func:`show_source` displays the package's source code.
+frames of the package. :func:`show_source` displays the package's source code, and
+:func:`show_script` that of the live figures.
 
 When the book is verified, an output on stderr is an error, and so is a failing ``assert``.
 """
@@ -12,11 +13,13 @@ import ast
 import inspect
 import linecache
 import operator
+import re
 import reprlib
 import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Sequence
+from importlib.resources import files
 from types import TracebackType
 from typing import Any, cast
 
@@ -65,6 +68,48 @@ def show_source(*objects: Any) -> Source:
         if not (inspect.isfunction(each) or inspect.isclass(each)):
             raise TfmrError(f"expected functions, methods or classes, got {type(each).__name__}")
     return Source(*objects)
+
+
+class Script:
+    """The source code of functions in JavaScript, displayed as Markdown."""
+
+    def __init__(self, file: str, code: str, names: Sequence[str]) -> None:
+        self.file, self.code, self.names = file, code, names
+
+    def __repr__(self) -> str:
+        return f"source code of {', '.join(self.names)} in {self.file}"
+
+    def _repr_markdown_(self) -> str:
+        return f"*{self.file}:*\n\n```javascript\n{self.code}\n```"
+
+
+def show_script(name: str, *functions: str) -> Script:
+    """The source code of functions of the live figures, for display as the output of a cell.
+
+    >>> show_script("transformer.js", "softmax")
+    source code of softmax in tfmr/widgets/transformer.js
+
+    Args:
+        name: a file in ``tfmr/widgets``.
+        functions: names that the file exports; each is shown with the comment before it.
+
+    Raises:
+        TfmrError: if there is no such file or function.
+    """
+    file = files("tfmr") / "widgets" / name
+    if not file.is_file():
+        raise TfmrError(f"expected a file in tfmr/widgets, such as transformer.js, got {name!r}")
+    text = file.read_text(encoding="utf-8")
+    parts = []
+    for function in functions:
+        comment = r"(?:/\*\*(?:(?!\*/).)*\*/\n)?"
+        name_of = rf"{re.escape(function)}\b"
+        definition = rf"(?:function\*? {name_of}.*?^\}}$|const {name_of}.*?;$(?=\n\n|\n*\Z))"
+        found = re.search(f"^{comment}export {definition}", text, re.MULTILINE | re.DOTALL)
+        if found is None:
+            raise TfmrError(f"expected a function that {name} exports, got {function!r}")
+        parts.append(found[0])
+    return Script(f"tfmr/widgets/{name}", "\n\n".join(parts), functions)
 
 
 def _fenced(each: Any) -> str:

@@ -417,18 +417,21 @@ def state_jacobians(
     def flatten(state: S) -> Float[Tensor, "d_state"]:
         return torch.cat(state, dim=1)[0] if isinstance(state, tuple) else state[0]
 
-    def step(flat: Tensor, projected: Tensor) -> tuple[Tensor, Tensor]:
+    def step(flat: Tensor, projected: Tensor) -> Tensor:
         tensors = flat[None].chunk(cell.state_tensors, dim=1)
         state = tensors if cell.state_tensors > 1 else tensors[0]
-        following = flatten(cell.step(projected[None], cast(S, state)))
-        return following, following
+        return flatten(cell.step(projected[None], cast(S, state)))
 
-    flat = flatten(initial)
-    product = torch.eye(flat.numel(), dtype=flat.dtype, device=flat.device)
-    jacobians = []
     with torch.no_grad():
-        for projected in cell.project(x):
-            jacobian, flat = torch.func.jacrev(step, has_aux=True)(flat, projected)
+        steps = cell.project(x)
+        states = [flatten(initial)]
+        for projected in steps[:-1]:
+            states.append(step(states[-1], projected))
+        # Given the states, the Jacobians of all steps are independent: one batched call.
+        single = torch.func.vmap(torch.func.jacrev(step))(torch.stack(states), steps)
+        product = torch.eye(len(states[0]), dtype=single.dtype, device=single.device)
+        jacobians = []
+        for jacobian in single:
             product = jacobian @ product
             jacobians.append(product)
     return torch.stack(jacobians)

@@ -399,7 +399,9 @@ def decode_naive(
     context: Callable[[Float[Tensor, "d_model"]], Float[Tensor, "d_model"]],
     target: Int[Tensor, "target"],
 ) -> Float[Tensor, "target vocab"]:
-    """The scores of the next token after each token of ``target``, without dropout.
+    """The logits of the next token after each token of ``target``.
+
+    Dropout is not applied.
 
     Args:
         model: a model with RNN or GRU cells.
@@ -407,12 +409,12 @@ def decode_naive(
         context: computes :math:`c_i` from :math:`s_{i-1}`.
         target: the previous tokens, from the beginning-of-sentence token on.
     """
-    cell, scores = model.decoder_cell, []
+    cell, logits = model.decoder_cell, []
     s = torch.tanh(model.bridge(z))
     for y in model.target_embedding(target) * math.sqrt(model.config.d_model):
         c = context(s)
         projected = cell.project(y) + model.w_context(c)
         s = cell.step(projected[None], s[None])[0]  # a batch of one
         t = torch.tanh(model.combine(torch.cat((s, c, y))))
-        scores.append(model.output(t))
-    return torch.stack(scores)
+        logits.append(model.output(t))
+    return torch.stack(logits)

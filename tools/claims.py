@@ -45,9 +45,9 @@ def readme() -> Claims:
     [parameters] = {row["parameters"] for row in rows if row["direction"] == "de-en"}
     [signature] = {row["signature"] for row in rows}
     [step] = [row["step"] for row in rows if row["recipe"] == "multi30k-patient"]
-    seeds = {1: "one seed", 2: "the mean of two seeds", 3: "the mean of three seeds"}
+    seeds = {1: "one seed", 2: "The means of two seeds", 3: "The means of three seeds"}
     quotes = [
-        f"{parameters / 1e6:.2f} million weights",
+        f"{parameters / 1e6:.2f} million parameters",
         signature,
         *(f"{score('multi30k', 'de-en', after)} after {after:g}" for after in minutes),
         seeds[record["settings"]["seeds"]["de-en"]],

@@ -14,6 +14,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
+from nbformat.sign import NotebookNotary
+
 from tools import ROOT
 from tools.notebooks import chapters, kernel_environment, write
 
@@ -35,15 +38,22 @@ def copy_chapters(target: Path = LAB, sources: list[Path] | None = None) -> list
         own, new = target / source.name, _digest(source)
         if not own.exists() or _digest(own) == copied.get(source.name):
             if copied.get(source.name) != new or not own.exists():
-                shutil.copyfile(source, own)
+                _copy(source, own)
                 done.append(f"{own.name}: copied")
         elif copied.get(source.name) != new:
             newer = own.with_stem(f"{own.stem}-new")
-            shutil.copyfile(source, newer)
+            _copy(source, newer)
             done.append(f"{own.name}: kept with your changes; the book's version is {newer.name}")
         copied[source.name] = new
     write(state, json.dumps(copied, indent=1, sort_keys=True) + "\n")
     return done
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file, and trust it if it is a notebook: JupyterLab displays no SVG of others."""
+    shutil.copyfile(source, target)
+    if target.suffix == ".ipynb":
+        NotebookNotary().sign(nbformat.read(target, as_version=4))
 
 
 def _digest(path: Path) -> str:

@@ -114,6 +114,16 @@ def _stable_widgets(notebook: NotebookNode) -> None:
     )
 
 
+NOT_STARTED = """\
+export default {
+  render({ el }) {
+    el.textContent = "Run this notebook cell to start the live figure.";
+  },
+};
+"""
+"""What JupyterLab displays in place of a figure whose cell has not been run."""
+
+
 def _without_defaults(model: dict[str, Any]) -> dict[str, Any]:
     """A widget model without unset values, and without code and style, which the site has once."""
     is_layout = model.get("model_name") == "LayoutModel"
@@ -123,6 +133,8 @@ def _without_defaults(model: dict[str, Any]) -> dict[str, Any]:
         if key not in ("_esm", "_css")
         and not (value is None and (is_layout or key in ("tabbable", "tooltip")))
     }
+    if "_anywidget_id" in state:
+        state["_esm"] = NOT_STARTED
     return model | {"state": state}
 
 

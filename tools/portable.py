@@ -17,11 +17,12 @@ from tools import ROOT, citations, published
 COLLAPSED = "jp-MarkdownHeadingCollapsed"
 """The metadata with which JupyterLab folds the cells below a heading."""
 SETUP_ID = "setup"
-INSTALL = "%pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu git+{}"
+INSTALL = """\
+# The extra index has builds of PyTorch without CUDA, which are much smaller.
+    %pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu git+{}"""
 NOT_PUBLISHED = 'raise ModuleNotFoundError("install the package first: pip install FOLDER_OF_TFMR")'
 SETUP = """\
-# Install the package of the book where it is missing, for example in Colab. The second address has
-# builds of PyTorch without CUDA, which are much smaller.
+# The chapter needs the package of the book, which is missing in Colab, for example.
 import importlib.util
 
 if importlib.util.find_spec("tfmr") is None:

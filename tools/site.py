@@ -7,13 +7,16 @@ warnings as errors, and then replaces ``site/en/``; if a build fails, the previo
 
 import argparse
 import functools
+import gzip
 import http.server
+import io
 import os
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 from tools import ROOT, vendor
 from tools.verify import NotVerifiedError, require_verified
@@ -73,14 +76,41 @@ def build(root: Path = ROOT, site: Path = SITE) -> Path:
     return target
 
 
-class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    """Serve files without logging requests."""
+COMPRESSED = (".html", ".css", ".js", ".json", ".svg", ".txt", ".md", ".ipynb", ".wasm")
 
+
+@functools.lru_cache(maxsize=512)
+def compressed(file: Path, changed: int) -> bytes:
+    """The content of a file, compressed with gzip; ``changed`` is its time of modification."""
+    return gzip.compress(file.read_bytes(), mtime=0)
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """Serve files without logging requests, text with gzip, as a public server does."""
+
+    protocol_version = "HTTP/1.1"
     extensions_map = {  # noqa: RUF012
         **http.server.SimpleHTTPRequestHandler.extensions_map,
         ".js": "text/javascript",
         ".woff2": "font/woff2",
     }
+
+    def send_head(self) -> io.BytesIO | BinaryIO | None:
+        """Send the headers of a response, and return its body."""
+        file = Path(self.translate_path(self.path))
+        if self.path.partition("?")[0].endswith("/"):
+            file /= "index.html"
+        accepted = "gzip" in self.headers.get("Accept-Encoding", "")
+        if not accepted or file.suffix not in COMPRESSED or not file.is_file():
+            return super().send_head()
+        body = compressed(file, file.stat().st_mtime_ns)
+        self.send_response(http.HTTPStatus.OK)
+        self.send_header("Content-Type", self.guess_type(file))
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Vary", "Accept-Encoding")
+        self.end_headers()
+        return io.BytesIO(body)
 
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing."""

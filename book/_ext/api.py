@@ -1,23 +1,19 @@
-"""The package reference: the names that ``tfmr`` exports, then one section per module."""
+"""The package reference: a page with the names that ``tfmr`` exports, and one page per module."""
 
+import importlib
 import inspect
-import re
 import sys
-from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
 
 import tfmr
-from tools import module_order
+from tools import ROOT
+from tools.api_pages import MODULE_MARK, PAGE, modules
 
-PAGE = "book/api"
 EXPORTS_MARK = "<!-- exports -->"
 MODULES_MARK = "<!-- modules -->"
-DEFINITION = re.compile(r"^(class|def) ", re.MULTILINE)
-SECTION = """## {module}
-
-```{{eval-rst}}
+MODULE = """```{{eval-rst}}
 .. automodule:: {module}
    :members:
    :ignore-module-all:
@@ -28,10 +24,15 @@ SECTION = """## {module}
 """``set`` is a method that matplotlib generates for every figure class, with its own markup."""
 
 
+def summary(value: Any) -> str:
+    """The first paragraph of a docstring, in one line."""
+    return " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
+
+
 def exports(package: Any) -> str:
     """A reStructuredText list of the classes and functions that ``package`` exports.
 
-    Each item is a link to the entry of the object in the section of its module, and the first
+    Each item is a link to the entry of the object on the page of its module, and the first
     sentence of its docstring.
     """
     items = []
@@ -39,38 +40,25 @@ def exports(package: Any) -> str:
         value = getattr(package, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             target = f"{value.__module__}.{value.__qualname__}"
-            text = " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
-            items.append(f"* :py:obj:`{name} <{target}>`: {text}")
+            items.append(f"* :py:obj:`{name} <{target}>`: {summary(value)}")
     return "\n".join(["```{eval-rst}", *items, "```"])
 
 
-def modules(package: Path) -> list[str]:
-    """Dotted names of the modules below ``package``, in the order of the package.
-
-    A subpackage is included if it defines a class or a function itself.
-    """
-    order = module_order()
-    found = []
-    for file in package.rglob("*.py"):
-        parts = file.relative_to(package.parent).with_suffix("").parts
-        if parts[-1] == "__init__" and DEFINITION.search(file.read_text("utf-8")):
-            parts = parts[:-1]
-        # The package itself is described at the top of the page, by its exports.
-        if len(parts) > 1 and not any(part.startswith("_") for part in parts):
-            found.append(parts)
-
-    def rank(parts: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-        return (order.index(parts[1]) if parts[1] in order else len(order), parts)
-
-    return [".".join(parts) for parts in sorted(found, key=rank)]
+def contents(names: list[str]) -> str:
+    """A reStructuredText list of links to the modules, with the first sentence of each."""
+    items = (f"* :py:mod:`{name}`: {summary(importlib.import_module(name))}" for name in names)
+    return "\n".join(["```{eval-rst}", *items, "```"])
 
 
-def fill(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Replace the marks of the page with the list of exports and the sections of the modules."""
+def fill(app: Sphinx | None, docname: str, source: list[str]) -> None:
+    """Replace the marks of the pages with the lists of exports and modules, or with a module."""
     if docname == PAGE:
-        sections = (SECTION.format(module=name) for name in modules(Path(app.srcdir, "tfmr")))
+        names = modules(ROOT / "tfmr")
         source[0] = source[0].replace(EXPORTS_MARK, exports(tfmr))
-        source[0] = source[0].replace(MODULES_MARK, "\n".join(sections))
+        source[0] = source[0].replace(MODULES_MARK, contents(names))
+    elif docname.startswith(f"{PAGE}/"):
+        module = source[0].splitlines()[0].removeprefix("# ")
+        source[0] = source[0].replace(MODULE_MARK, MODULE.format(module=module))
 
 
 def keep_first_line(

@@ -78,6 +78,11 @@ def is_mime_bundle(node: nodes.Node) -> bool:
     return isinstance(node, nodes.container) and node.get("nb_element") == "mime_bundle"
 
 
+def parts_of(paragraph: nodes.Node) -> list[nodes.Node]:
+    """The children of a paragraph, without the empty text that MyST puts before bold text."""
+    return [child for child in paragraph.children if child.astext()]
+
+
 def description(doctree: nodes.document) -> str:
     """The first paragraph of a page as plain text, shortened at a word boundary."""
     section = next(doctree.findall(nodes.section), doctree)

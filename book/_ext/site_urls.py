@@ -1,7 +1,5 @@
 """Page addresses without the folder: ``book/02-gates`` is published as ``02-gates.html``."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -20,19 +18,6 @@ class BookBuilder(StandaloneHTMLBuilder):
     def get_outfilename(self, pagename: str) -> Any:
         """The file of a page."""
         return super().get_outfilename(pagename.removeprefix(FOLDER))
-
-    def dump_search_index(self) -> None:
-        """Remove the folder from the page names, from which the search page makes addresses."""
-        super().dump_search_index()
-        index = Path(self.outdir, self.searchindex_filename)
-        text = index.read_text(encoding="utf-8")
-        names = re.search(r'"docnames": \[[^\]]*\]', text)
-        if names is None:
-            raise ValueError(f"{index}: no list of page names")
-        index.write_text(
-            text.replace(names.group(), names.group().replace(f'"{FOLDER}', '"'), 1),
-            encoding="utf-8",
-        )
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

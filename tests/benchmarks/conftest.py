@@ -6,7 +6,15 @@ from typing import Any
 import jaxtyping
 import pytest
 
+from tests.benchmarks.small import small_model
+from tfmr.model import Transformer
+
 jaxtyping.install_import_hook("benchmarks", "beartype.beartype")
+
+
+@pytest.fixture
+def model() -> Transformer:
+    return small_model()
 
 
 @pytest.fixture

@@ -5,37 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.heads import Heads, ablations, measure, weights_fingerprint
+from benchmarks.heads import Heads, ablations, measure
 from benchmarks.record import read
-from tfmr.config import TransformerConfig
-from tfmr.data import corpora
+from tests.benchmarks.small import CORPUS, WORDS, saved
 from tfmr.data.batches import Batches
-from tfmr.data.tokenizer import Tokenizer
-from tfmr.errors import TfmrError
 from tfmr.model import Transformer
-from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import Checkpoint, named_weights
 from tfmr.train.evaluation import mean_loss
-
-CORPUS = corpora.load("pocket", "en-fr")
-WORDS = Tokenizer.words(text for pair in CORPUS.train for text in pair)
-
-
-@pytest.fixture
-def model() -> Transformer:
-    torch.manual_seed(0)
-    config = TransformerConfig(
-        source_vocab=WORDS.vocab_size, target_vocab=WORDS.vocab_size, d_model=16, n_heads=2,
-        d_ff=16, n_encoder=2, n_decoder=1, norm="pre", max_length=32,
-    )  # fmt: skip
-    return Transformer(config).eval()
-
-
-def saved(model: Transformer | Seq2Seq, folder: Path) -> Path:
-    path = folder / "model.safetensors"
-    checkpoint.save(path, Checkpoint(model.config, WORDS, named_weights(model)))
-    return path
 
 
 def test_each_ablation_changes_one_module_and_is_undone(model: Transformer) -> None:
@@ -66,7 +41,6 @@ def test_the_record_starts_with_the_whole_model(tmp_path: Path, model: Transform
     Heads(path, "pocket", "en-fr", sentences=3, out=tmp_path / "heads.json")()
     record = read(tmp_path / "heads.json")
     assert record["settings"]["sentences"] == 3
-    assert record["settings"]["model"] == weights_fingerprint(path)
     assert record["rows"][0]["ablated"] == "nothing"
     assert record["rows"] == list(measure(model, WORDS, CORPUS.valid[:3]))
     losses = {row["valid_loss"] for row in record["rows"]}
@@ -85,19 +59,3 @@ def test_the_intervals_contain_the_costs(model: Transformer) -> None:
         assert low < high
         low, high = row["valid_bleu_decrease_interval"]
         assert low - 0.01 <= intact["valid_bleu"] - row["valid_bleu"] <= high + 0.01
-
-
-def test_a_model_without_heads_raises(tmp_path: Path) -> None:
-    recurrent = Seq2Seq(Seq2SeqConfig(source_vocab=WORDS.vocab_size, target_vocab=WORDS.vocab_size))
-    with pytest.raises(TfmrError, match="got a Seq2Seq, which has no heads"):
-        Heads(saved(recurrent, tmp_path), "pocket", "en-fr", out=tmp_path / "x.json")()
-
-
-def test_the_fingerprint_depends_on_the_weights_alone(tmp_path: Path, model: Transformer) -> None:
-    before = weights_fingerprint(saved(model, tmp_path))
-    with torch.no_grad():
-        model.output.weight[0] *= 2
-    assert weights_fingerprint(saved(model, tmp_path)) != before
-    with torch.no_grad():
-        model.output.weight[0] /= 2
-    assert weights_fingerprint(saved(model, tmp_path)) == before

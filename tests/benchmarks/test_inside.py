@@ -11,7 +11,6 @@ from torch.testing import assert_close
 
 from benchmarks import inside
 from benchmarks.bootstrap import resample
-from benchmarks.heads import MODEL, weights_fingerprint
 from benchmarks.inside import (
     Inside,
     NoRepetition,
@@ -25,33 +24,17 @@ from benchmarks.inside import (
 )
 from benchmarks.minimal_pairs import PAIRS, MinimalPair
 from benchmarks.record import read
+from benchmarks.trained import MODEL
+from tests.benchmarks.small import CORPUS, WORDS, saved
 from tfmr.analysis import ablate_sublayer
-from tfmr.config import TransformerConfig
-from tfmr.data import corpora
 from tfmr.data.batches import Batches
-from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
-from tfmr.errors import TfmrError
 from tfmr.model import Transformer
-from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
 from tfmr.special_tokens import BOS
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import Checkpoint, load_translator, named_weights
+from tfmr.train.checkpoint import load_translator
 from tfmr.train.evaluation import bleu, mean_loss
 
-CORPUS = corpora.load("pocket", "en-fr")
-WORDS = Tokenizer.words(text for pair in CORPUS.train for text in pair)
 VALID = CORPUS.valid[:5]
-
-
-@pytest.fixture
-def model() -> Transformer:
-    torch.manual_seed(0)
-    config = TransformerConfig(
-        source_vocab=WORDS.vocab_size, target_vocab=WORDS.vocab_size, d_model=16, n_heads=2,
-        d_ff=16, n_encoder=2, n_decoder=1, norm="pre", max_length=32,
-    )  # fmt: skip
-    return Transformer(config).eval()
 
 
 @pytest.fixture
@@ -71,12 +54,6 @@ def pair(model: Transformer) -> MinimalPair:
         if a[i] > a[j] and b[i] < b[j]
     )
     return MinimalPair(sentence, nouns, WORDS.decode([7]), words)
-
-
-def saved(model: Transformer | Seq2Seq, folder: Path) -> Path:
-    path = folder / "model.safetensors"
-    checkpoint.save(path, Checkpoint(model.config, WORDS, named_weights(model)))
-    return path
 
 
 def test_the_lens_ends_with_the_model(model: Transformer) -> None:
@@ -231,15 +208,8 @@ def test_the_command_writes_all_analyses(
     Inside(path, "pocket", "en-fr", sentences=3, out=tmp_path / "inside.json")()
     record = read(tmp_path / "inside.json")
     assert record["settings"]["valid_sentences"] == record["settings"]["test_sentences"] == 3
-    assert record["settings"]["model"] == weights_fingerprint(path)
     analyses = list(dict.fromkeys(row["analysis"] for row in record["rows"]))
     assert analyses == [
         *("logit lens", "minimal pair", "patching", "feed-forward", "repetition", "decoding")
     ]
     assert np.isfinite([row["effect"] for row in record["rows"] if "effect" in row]).all()
-
-
-def test_a_model_without_a_residual_stream_raises(tmp_path: Path) -> None:
-    recurrent = Seq2Seq(Seq2SeqConfig(source_vocab=WORDS.vocab_size, target_vocab=WORDS.vocab_size))
-    with pytest.raises(TfmrError, match="got a Seq2Seq, which has no residual stream"):
-        Inside(saved(recurrent, tmp_path), "pocket", "en-fr", out=tmp_path / "x.json")()

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.markdown import markdown
 from benchmarks.record import Record
-from benchmarks.tables import BEGIN, END, Tables, markdown, render, section
+from benchmarks.tables import BEGIN, END, Tables, render, section
 from tfmr.errors import TfmrError
 
 METADATA = {
@@ -200,6 +201,33 @@ def test_depth_shows_median_and_range_of_the_seeds() -> None:
     assert "A uniform prediction has the loss 2.77." in text
     assert "|  | blocks | warm-up | stream | cosine | gradient | 0.001 | 0.01 |" in text
     assert "| post-norm | 6 | 100 | 2 | 0.25 | 3 | 1.25 (0.5–2.75) | inf (0.5–inf) |" in text
+
+
+def test_stream_shows_growth_gradient_and_loss_before_and_after_training() -> None:
+    def row(step: int, stream: list[float], gradient: list[float], loss: float) -> dict[str, Any]:
+        about = {"stack": "pre-norm", "blocks": 2, "step": step}
+        return about | {"stream": stream, "gradient": gradient, "loss": loss}
+
+    rows = [row(0, [2.0, 3.0, 5.0], [4.0, 8.0], 2.75), row(5, [2.0, 3.0, 3.0], [9.0, 3.0], 0.125)]
+    settings = {"steps": [0, 5], "uniform_loss": 2.7726, "peak_lr": 1e-3}
+    text = section("depth-stream", {**SPEED, "kind": "stream", "rows": rows, "settings": settings})
+    assert "after 5 steps with the learning rate 0.001" in text
+    assert "| pre-norm | 2 | 2.5 | 1.5 | 0.5 | 3 | 2.75 | 0.125 |" in text
+
+
+def test_replay_shows_each_step() -> None:
+    row = {
+        "step": 1500,
+        "train_loss": 0.5,
+        "valid_loss": 0.75,
+        "entropy": 1.25,
+        "output": "la reine",
+    }
+    settings = {"recipe": "pocket", "direction": "en-fr", "sentences": 9, "block": 0}
+    settings |= {"source": "the queen", "reference": "la reine"}
+    text = section("replay", {**SPEED, "kind": "replay", "rows": [row], "settings": settings})
+    assert "decoder block 1 for the sentence “the queen”" in text
+    assert "| 1,500 | 0.500 | 0.750 | 1.250 | la reine |" in text
 
 
 def test_ablations_show_paired_differences() -> None:

@@ -82,9 +82,10 @@ class Copy:
         """The names of the verified chapters."""
         return sorted(path.stem for path in (self.root / ".verified").glob("*.json"))
 
-    def unit_tests(self, name: str) -> subprocess.CompletedProcess[str]:
-        """Run a test file of the project in the copy, up to the first failure."""
-        self.add(name)
+    def unit_tests(self, name: str, *needed: str) -> subprocess.CompletedProcess[str]:
+        """Run a test file, which needs other files, in the copy, up to the first failure."""
+        for file in (name, *needed):
+            self.add(file)
         return self.run("pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", name)
 
 

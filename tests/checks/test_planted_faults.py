@@ -160,6 +160,37 @@ def test_a_fault_in_the_package_fails_its_unit_test(
     assert "No module named" not in done.stdout
 
 
+IN_NODE = ("tests/widgets/engine.mjs", "tests/widgets/page_engine.py")
+IN_BROWSER = ("tests/pages/conftest.py", "tests/pages/live.py", "book/_assets")
+
+
+@pytest.mark.parametrize(
+    ("fault", "tests", "needed"),
+    [
+        (
+            ("tfmr/widgets/transformer.js", "j <= key - query + i", "j <= key - query + i + 1"),
+            "tests/widgets/test_transformer_js.py",
+            IN_NODE,
+        ),
+        (
+            ("tfmr/widgets/attention.js", "product / Math.sqrt(q[i].length)", "product"),
+            "tests/pages/test_attention_figure.py",
+            IN_BROWSER,
+        ),
+    ],
+    ids=["mask-of-the-translator", "scale-of-a-live-figure"],
+)
+def test_a_fault_in_the_code_of_a_page_fails_its_test(
+    copy: Any, fault: tuple[str, str, str], tests: str, needed: tuple[str, ...]
+) -> None:
+    copy.plant(*fault)
+    done = copy.unit_tests(tests, *needed)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 failed" in done.stdout
+    assert "AssertionError" in done.stdout
+    assert "No module named" not in done.stdout
+
+
 def test_a_change_in_the_package_runs_the_chapter_again(copy: Any) -> None:
     name = copy.write_chapter(ATTENTION)
     assert copy.verify().returncode == 0

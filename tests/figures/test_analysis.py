@@ -14,7 +14,7 @@ from tfmr.figures.analysis import (
     residual_stream_norms,
     sublayer_ablation,
 )
-from tfmr.figures.style import BLUE, ORANGE, Figure
+from tfmr.figures.style import BLUE, HEAT, ORANGE, Figure, contrast
 
 
 def small(figure: Figure) -> bool:
@@ -32,18 +32,18 @@ def test_head_grid() -> None:
         assert torch.allclose(drawn, weights[index // 3, index % 3])
         assert axes.images[0].get_clim() == (0, 1)
         assert axes.get_title() == "abcdef"[index]
-    assert [axes.get_ylabel() for axes in maps] == ["layer 1", "", "", "layer 2", "", ""]
+    assert [axes.get_ylabel() for axes in maps] == ["block 1", "", "", "block 2", "", ""]
     assert [axes.get_xlabel() for axes in maps][3:] == ["head 1", "head 2", "head 3"]
     assert "Maps of encoder attention" in figure.alt
-    assert "Layer 1 head 1 a, layer 1 head 2 b" in figure.alt
-    assert "layer 2 head 3 f." in figure.alt
+    assert "Block 1 head 1 a, block 1 head 2 b" in figure.alt
+    assert "block 2 head 3 f." in figure.alt
     assert small(figure)
 
 
 def test_head_grid_without_labels() -> None:
     figure = head_grid(torch.rand(1, 2, 3, 3))
     assert not any(axes.get_title() for axes in figure.axes)
-    assert figure.alt.endswith("follow the square root of the weight.")
+    assert figure.alt.endswith("the square root of the weight, from 0 to 1.")
 
 
 def test_head_grid_repeats_one_head_with_tokens() -> None:
@@ -55,8 +55,8 @@ def test_head_grid_repeats_one_head_with_tokens() -> None:
     assert torch.allclose(drawn, weights[1, 2])
     assert [label.get_text() for label in axes.get_yticklabels()] == tokens[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == tokens[1]
-    assert axes.get_title() == "layer 2, head 3"
-    assert "layer 2, head 3 is repeated with the query tokens ein Hund and the key" in figure.alt
+    assert axes.get_title() == "block 2, head 3"
+    assert "block 2, head 3 is repeated with the query tokens ein Hund and the key" in figure.alt
     assert small(figure)
     with pytest.raises(TfmrError, match="2 queries and 3 keys needs as many tokens: got 3 and 2"):
         head_grid(weights, tokens=(tokens[1], tokens[0]))
@@ -81,7 +81,7 @@ def test_attention_maps_share_one_scale() -> None:
         assert [label.get_text() for label in axes.get_xticklabels()] == tokens[name][1]
         assert torch.equal(torch.as_tensor(axes.images[0].get_array().tolist()), weights)
         assert axes.images[0].get_clim() == (0, 1)
-    assert "one column per key: original; uniform. Colours from white" in figure.alt
+    assert "one column per key: original; uniform. The strength of the colour" in figure.alt
     assert small(figure)
 
 
@@ -89,7 +89,7 @@ def test_head_ablation_shares_one_scale() -> None:
     figure = head_ablation({"encoder": [[0.04, -1.0], [2.0, -0.04]], "cross": [[4.0, 0.5]]}, "BLEU")
     assert [text.get_text() for text in figure.axes[0].texts] == ["0.0", "−1.0", "2.0", "0.0"]
     assert {axes.images[0].get_clim() for axes in figure.axes} == {(-4.0, 4.0)}
-    assert "encoder: layer 1 0.0 −1.0, layer 2 2.0 0.0; cross: layer 1 4.0 0.5" in figure.alt
+    assert "encoder: block 1 0.0 −1.0, block 2 2.0 0.0; cross: block 1 4.0 0.5" in figure.alt
     assert small(figure)
 
 
@@ -98,7 +98,7 @@ def test_head_ablation_with_intervals() -> None:
         {"encoder": [[4.0, -1.0]]}, "BLEU", half_widths={"encoder": [[0.5, 0.25]]}, digits=2
     )
     assert [text.get_text() for text in figure.axes[0].texts] == ["4.00\n±0.50", "−1.00\n±0.25"]
-    assert "layer 1 4.00 ±0.50 −1.00 ±0.25" in figure.alt
+    assert "block 1 4.00 ±0.50 −1.00 ±0.25" in figure.alt
 
 
 def test_sublayer_ablation_is_coloured_by_group() -> None:
@@ -161,6 +161,10 @@ def test_lens_table() -> None:
     assert names == ["embeddings", "block 1", "block 2"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "dog"]
     assert torch.equal(torch.tensor(axes.images[0].get_array().tolist()), probabilities)
+    assert all(
+        contrast(text.get_color(), HEAT(float(p))) >= 4.5
+        for text, p in zip(axes.texts, probabilities.flatten(), strict=True)
+    )
     assert "a: a 1.00, dog 0.25, dog 0.75; dog: dog 1.00, dog 0.50, runs 0.12." in figure.alt
     assert small(figure)
     with pytest.raises(TfmrError, match=r"2 positions and 3 depths .* got 1 input tokens"):

@@ -17,7 +17,7 @@ from tfmr.figures.attention import (
     query_key_value,
     softmax_saturation,
 )
-from tfmr.figures.style import HEAT, SIGNED, Figure
+from tfmr.figures.style import CONTRAST, HEAT, SIGNED, Figure, contrast
 
 WORDS = ["I", "am", "good"]
 A = torch.tensor([[0.14, 0.28, 0.58], [0.40, 0.20, 0.40], [0.58, 0.14, 0.28]])
@@ -56,8 +56,8 @@ def test_attention_steps_colours_have_the_same_meaning_in_all_panels() -> None:
     limits = {image.get_clim() for image in (dots, scores, outputs)}
     assert limits == {(-limit, limit)}
     assert (weights.get_cmap(), weights.get_clim()) == (HEAT, (0.0, 1.0))
-    assert "from −4.1 (orange) through 0 (white) to 4.1 (blue)" in figure.alt
-    assert "weights: from 0 (white) to 1" in figure.alt
+    assert "from −4.1 (orange) through 0 (the page) to 4.1 (blue)" in figure.alt
+    assert "weights: from 0 (the page) to 1" in figure.alt
 
 
 def sizes(figure: Figure, cell: float) -> Counter[tuple[int, int]]:
@@ -133,6 +133,31 @@ def test_head_matrices() -> None:
     assert "in head 1 I attends most to good" in figure.alt
     assert "in head 2 I attends most to I" in figure.alt
     assert png_bytes(figure) < 60_000
+
+
+def test_numbers_contrast_with_their_tiles() -> None:
+    heads = torch.stack([A, A.flip(1)])
+    narrow = A[:, :2].expand(2, 3, 2) * 3 - 1
+    for figure in (
+        attention_steps(WORDS, A * 5 - 2, A * 3 - 1, A, A[:, :2]),
+        attention_rows(WORDS, {"first": A[0], "half": torch.tensor([0.5, 0.45, 0.05])}),
+        head_matrices(WORDS, narrow, -narrow, heads, narrow),
+    ):
+        for axes in figure.axes:
+            (image,) = axes.images
+            values = image.get_array().flatten().tolist()
+            for text, value in zip(axes.texts, values, strict=True):
+                assert contrast(text.get_color(), image.to_rgba(value)[:3]) >= CONTRAST
+
+
+def test_names_contrast_with_their_tokens() -> None:
+    names = list("abcdef")
+    split = torch.arange(6)[None, :, None]
+    (axes,) = head_splits(names, {"all colours": split}).axes
+    colours = [tile.get_facecolor()[0][:3] for tile in axes.collections]
+    assert len(set(map(tuple, colours))) == 6
+    for text, colour in zip(axes.texts, colours, strict=True):
+        assert contrast(text.get_color(), colour) >= CONTRAST
 
 
 def test_head_splits_lists_the_tokens_of_each_row() -> None:

@@ -4,7 +4,13 @@ import pytest
 from matplotlib.colors import to_hex
 
 from tfmr.errors import TfmrError
-from tfmr.figures.decoding import Candidate, beam_tree, length_penalty, next_token_distributions
+from tfmr.figures.decoding import (
+    Candidate,
+    beam_tree,
+    effects_of_the_beam,
+    length_penalty,
+    next_token_distributions,
+)
 from tfmr.figures.style import BLUE, GRID, INK, MUTED, ORANGE, Figure
 
 STEPS = [
@@ -85,6 +91,24 @@ def test_length_penalty() -> None:
     assert [list(line.get_ydata()) for line in axes.lines] == [[1, 1, 1], [1.0, 1.17, 2.0]]
     assert "none 1.00, α = 1 2.00" in figure.alt
     assert small(figure)
+
+
+def test_effects_of_the_beam() -> None:
+    panels = {"BLEU": [[1.0, 3.0], [2.0, 1.5]], "tokens": [[9.0, 8.0], [7.0, 6.0]]}
+    figure = effects_of_the_beam(["beam of 1", "4, penalty"], panels)
+    assert [axes.get_title() for axes in figure.axes] == ["BLEU", "tokens"]
+    for axes, runs in zip(figure.axes, panels.values(), strict=True):
+        assert [list(line.get_ydata()) for line in axes.lines] == runs
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["beam of 1", "4\npenalty"]
+    assert figure.alt == (
+        "BLEU; tokens, by beam size. One line for each run, over beam of 1; 4, penalty."
+    )
+    assert small(figure)
+
+
+def test_effects_of_the_beam_need_one_value_per_setting() -> None:
+    with pytest.raises(TfmrError, match="each of the 2 settings: one of 'BLEU' has 1"):
+        effects_of_the_beam(["1", "4"], {"BLEU": [[1.0]]})
 
 
 def test_next_token_distributions() -> None:

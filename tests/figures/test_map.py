@@ -1,4 +1,4 @@
-"""The map is valid SVG, links to the chapters, and highlights the blocks of one chapter."""
+"""The map is valid SVG, links to the chapters, and highlights the parts of one chapter."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -10,11 +10,11 @@ import tfmr
 from tfmr.errors import TfmrError
 from tfmr.figures.map import (
     ARROWS,
-    BLOCKS,
     CHAPTERS,
+    PARTS,
     RESIDUALS,
     VIEW,
-    Block,
+    Part,
     architecture_map,
     map_links,
 )
@@ -27,36 +27,36 @@ def links(svg: str) -> list[ET.Element]:
     return list(ET.fromstring(svg).iter(f"{SVG}a"))
 
 
-def test_every_block_links_to_a_chapter_of_the_book() -> None:
+def test_every_part_links_to_a_chapter_of_the_book() -> None:
     found = links(architecture_map().svg)
-    assert [link.get("href") for link in found] == [block.file for block in BLOCKS]
-    assert {block.chapter for block in BLOCKS} >= set(range(4, 11))
+    assert [link.get("href") for link in found] == [part.file for part in PARTS]
+    assert {part.chapter for part in PARTS} >= set(range(4, 11))
     for chapter, file in CHAPTERS.items():
         assert file.startswith(f"{chapter:02}-")
         assert (BOOK / file).is_file()
 
 
-def test_every_block_shows_its_name_and_its_chapter() -> None:
-    for block, link in zip(BLOCKS, links(architecture_map().svg), strict=True):
+def test_every_part_shows_its_name_and_its_chapter() -> None:
+    for part, link in zip(PARTS, links(architecture_map().svg), strict=True):
         title, *texts = [e.text or "" for e in link if e.tag in (f"{SVG}title", f"{SVG}text")]
-        assert title.lower() == f"{block.name}: chapter {block.chapter}".lower()
-        assert " ".join(texts).lower() == f"{block.name} {block.chapter}".lower()
+        assert title.lower() == f"{part.name}: chapter {part.chapter}".lower()
+        assert " ".join(texts).lower() == f"{part.name} {part.chapter}".lower()
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_the_highlight_changes_exactly_the_blocks_of_the_chapter(chapter: int) -> None:
+def test_the_highlight_changes_exactly_the_parts_of_the_chapter(chapter: int) -> None:
     pale, strong = architecture_map(), architecture_map(chapter)
     before, after = (list(map(ET.tostring, links(figure.svg))) for figure in (pale, strong))
-    changed = [block for block, a, b in zip(BLOCKS, before, after, strict=True) if a != b]
-    assert changed == [block for block in BLOCKS if block.chapter == chapter]
+    changed = [part for part, a, b in zip(PARTS, before, after, strict=True) if a != b]
+    assert changed == [part for part in PARTS if part.chapter == chapter]
     assert [b.replace(b' class="on"', b"") for b in after] == before
     highlighted = strong.alt.removeprefix(pale.alt)
     assert highlighted.startswith(f" Highlighted, chapter {chapter}: ")
     named = set(highlighted.partition(": ")[2].removesuffix(".").split(", "))
-    assert named == {block.name for block in changed}
+    assert named == {part.name for part in changed}
 
 
-def test_a_chapter_without_blocks_is_refused() -> None:
+def test_a_chapter_without_parts_is_refused() -> None:
     with pytest.raises(TfmrError, match="expected a chapter on the map, 4 to 12: got 13"):
         architecture_map(13)
 
@@ -66,8 +66,9 @@ def test_alternative_text() -> None:
     root = ET.fromstring(figure.svg)
     assert repr(figure) == figure.alt == root.get("aria-label")
     assert root.get("role") == "img"
-    for block in BLOCKS:
-        assert f"{block.name} ({block.chapter})" in figure.alt
+    for part in PARTS:
+        assert f"{part.name} ({part.chapter})" in figure.alt
+    assert set(re.findall(r"(\w+) block", figure.alt)) == {"encoder", "decoder"}
 
 
 def test_svg_is_small_reproducible_and_scales() -> None:
@@ -81,25 +82,25 @@ def test_svg_is_small_reproducible_and_scales() -> None:
     assert min(sizes) * 360 / VIEW[2] >= 11
 
 
-def test_every_arrow_ends_at_a_block() -> None:
-    def at_edge(x: int, y: int, block: Block) -> bool:
-        left, top, width, height = block.place
+def test_every_arrow_ends_at_a_part() -> None:
+    def at_edge(x: int, y: int, part: Part) -> bool:
+        left, top, width, height = part.place
         inside = left <= x <= left + width and top <= y <= top + height
         return inside and (x in (left, left + width) or y in (top, top + height))
 
     for *_, end in (*ARROWS, *RESIDUALS):
-        assert any(at_edge(*end, block) for block in BLOCKS)
+        assert any(at_edge(*end, part) for part in PARTS)
 
 
-def test_blocks_are_inside_the_drawing() -> None:
+def test_parts_are_inside_the_drawing() -> None:
     left, top, width, height = VIEW
-    for block in BLOCKS:
-        x, y, block_width, block_height = block.place
-        assert left <= x < x + block_width <= left + width
-        assert top <= y < y + block_height <= top + height
+    for part in PARTS:
+        x, y, part_width, part_height = part.place
+        assert left <= x < x + part_width <= left + width
+        assert top <= y < y + part_height <= top + height
 
 
-def test_map_links_lists_every_block_once_under_its_chapter() -> None:
+def test_map_links_lists_every_part_once_under_its_chapter() -> None:
     listed = {}
     for line in map_links().splitlines():
         found = re.fullmatch(r"- \[Chapter (\d+)\]\(([^)]+)\): (.+)", line)
@@ -108,4 +109,4 @@ def test_map_links_lists_every_block_once_under_its_chapter() -> None:
         assert found[2] == CHAPTERS[int(found[1])]
     assert list(listed) == list(CHAPTERS)
     for chapter, names in listed.items():
-        assert sorted(names) == sorted({b.name for b in BLOCKS if b.chapter == chapter})
+        assert sorted(names) == sorted({b.name for b in PARTS if b.chapter == chapter})

@@ -21,12 +21,12 @@ def texts(figure: Figure) -> list[str]:
 
 
 def test_unrolled_rnn() -> None:
-    words = ["one", "two", "three"]
-    fig = unrolled_rnn(words)
+    tokens = ["one", "two", "three"]
+    fig = unrolled_rnn(tokens)
     drawn = texts(fig)
-    assert [word for word in words if word in drawn] == words
-    assert sum(text.startswith("$\\mathbf{h}_") for text in drawn) >= len(words)
-    assert "3 words" in fig.alt
+    assert [token for token in tokens if token in drawn] == tokens
+    assert sum(text.startswith("$\\mathbf{h}_") for text in drawn) >= len(tokens)
+    assert "3 tokens, one two three" in fig.alt
 
 
 def backward_arrows(figure: Figure) -> list[tuple[float, float]]:
@@ -40,10 +40,10 @@ def backward_arrows(figure: Figure) -> list[tuple[float, float]]:
 
 
 def test_backpropagation_through_time() -> None:
-    words = ["one", "two", "three", "four"]
-    figure = backpropagation_through_time(words)
+    tokens = ["one", "two", "three", "four"]
+    figure = backpropagation_through_time(tokens)
     drawn = texts(figure)
-    assert [word for word in words if word in drawn] == words
+    assert [token for token in tokens if token in drawn] == tokens
     for t in range(1, 5):
         assert rf"$\ell_{t}$" in drawn
         assert rf"$\odot\,(1-\mathbf{{h}}_{t}^2)$" in drawn
@@ -55,8 +55,8 @@ def test_backpropagation_through_time() -> None:
 
 
 def test_truncation_stops_the_backward_path_only() -> None:
-    words = ["one", "two", "three", "four", "five"]
-    figure = backpropagation_through_time(words, truncation=2)
+    tokens = ["one", "two", "three", "four", "five"]
+    figure = backpropagation_through_time(tokens, truncation=2)
     drawn = texts(figure)
     assert (drawn.count("$W_h$"), drawn.count(r"$W_h^\top$")) == (5, 2)
     assert [f"chunk {i}" in drawn for i in (1, 2, 3, 4)] == [True, True, True, False]
@@ -69,7 +69,7 @@ def test_truncation_stops_the_backward_path_only() -> None:
         assert not any(end < x < start for start, end in backward_arrows(figure))
     assert "no gradient passes from step 3 to step 2 or from step 5 to step 4" in figure.alt
     with pytest.raises(TfmrError, match="truncation must be at least 1: 0"):
-        backpropagation_through_time(words, truncation=0)
+        backpropagation_through_time(tokens, truncation=0)
 
 
 def test_gated_cells() -> None:

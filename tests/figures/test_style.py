@@ -7,18 +7,23 @@ import pytest
 import torch
 
 from tfmr.figures.style import (
+    CONTRAST,
     CYCLE,
     DPI,
+    HEAT,
     INK,
     LOWER_DPI,
     PNG_BYTES,
     RC,
+    SIGNED,
     WIDTH,
     Figure,
+    contrast,
     figure,
     heatmap,
     label_ends,
     styled,
+    text_colour,
 )
 
 
@@ -114,13 +119,42 @@ def test_heatmap_values(signed: bool) -> None:
     _, (axes,) = figure()
     values = [[0.0, 0.25], [1.0, -0.9 if signed else 0.9]]
     heatmap(axes, values, row_labels=["a", "b"], column_labels=["c", "d"], signed=signed)
-    texts = {text.get_text(): text.get_color() for text in axes.texts}
-    last = "-0.90" if signed else "0.90"
-    assert texts == {"0.00": INK, "0.25": INK, "1.00": "white", last: "white"}
+    last = "−0.90" if signed else "0.90"
+    assert [text.get_text() for text in axes.texts] == ["0.00", "0.25", "1.00", last]
     (image,) = axes.images
     assert image.get_clim() == (-1.0 if signed else 0.0, 1.0)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["c", "d"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_heatmap_numbers_contrast_with_their_colours(signed: bool) -> None:
+    _, (axes,) = figure()
+    values = torch.linspace(-1.2 if signed else 0, 1.2, 49).tolist()
+    heatmap(axes, [values], row_labels=[""], column_labels=[""] * 49, signed=signed, limit=1.0)
+    (image,) = axes.images
+    contrasts = [
+        contrast(text.get_color(), image.to_rgba(value)[:3])
+        for text, value in zip(axes.texts, values, strict=True)
+    ]
+    assert min(contrasts) >= CONTRAST
+
+
+def test_contrast() -> None:
+    assert contrast("white", "black") == contrast("black", "white") == pytest.approx(21)
+    assert contrast("#777777", "white") == pytest.approx(4.48, abs=0.01)
+    assert contrast(INK, INK) == 1
+
+
+def test_text_colour_prefers_ink_and_contrasts_with_every_background() -> None:
+    assert text_colour("white") == INK
+    assert text_colour("#08306b") == "white"
+    for colours in (HEAT, SIGNED):
+        for background in colours(range(256)):
+            assert contrast(text_colour(background[:3]), background[:3]) >= CONTRAST
+    for grey in range(256):
+        background = (grey / 255,) * 3
+        assert contrast(text_colour(background), background) >= CONTRAST
 
 
 def test_heatmap_limit_and_digits() -> None:

@@ -9,7 +9,15 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools import notebooks, portable
-from tools.notebooks import WIDGET_STATE, WIDGET_VIEW, check, normal_form, problems, refresh
+from tools.notebooks import (
+    NOT_STARTED,
+    WIDGET_STATE,
+    WIDGET_VIEW,
+    check,
+    normal_form,
+    problems,
+    refresh,
+)
 
 WIDGET = """
 import anywidget, traitlets
@@ -94,7 +102,8 @@ def test_widgets_have_stable_identifiers_and_no_code(chapter: Path) -> None:
     dial = state[views[0]]["state"]
     assert dial["turn"] == 3
     assert dial["layout"] == f"IPY_MODEL_{2:032x}"
-    assert not {"_esm", "_css", "tabbable", "tooltip"} & dial.keys()
+    assert dial["_esm"] == NOT_STARTED
+    assert not {"_css", "tabbable", "tooltip"} & dial.keys()
     assert None not in state[f"{2:032x}"]["state"].values()
 
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,7 +14,73 @@ from tools import ROOT
 from tools.browser import FLAGS, browser
 from tools.site import server
 
+if TYPE_CHECKING:
+    from tests.pages.live import Stage
+
 SITE = ROOT / "site" / "en"
+
+CONTRAST = """() => {
+    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const rgba = (colour) => {
+        canvas.clearRect(0, 0, 1, 1);
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data];
+    };
+    const light = ([r, g, b]) => {
+        const part = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+        return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+    };
+    const behind = (element) => {
+        const layers = [];
+        for (let at = element; at; at = at.parentElement) {
+            const colour = rgba(getComputedStyle(at).backgroundColor);
+            layers.push(colour);
+            if (colour[3] === 255) break;
+        }
+        return layers.reverse().reduce((under, [r, g, b, a]) =>
+            [r, g, b].map((c, i) => (c * a + under[i] * (255 - a)) / 255), [255, 255, 255]);
+    };
+    const seen = new Map();
+    const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const element = walker.currentNode.parentElement;
+        if (!walker.currentNode.textContent.trim()) continue;
+        if (!element.checkVisibility({ opacityProperty: true })) continue;
+        if (element.closest("script, style, .katex-mathml, svg, .copybtn, option")) continue;
+        const style = getComputedStyle(element);
+        const [a, b] = [light(rgba(style.color)), light(behind(element))].sort((x, y) => y - x);
+        const ratio = (a + 0.05) / (b + 0.05);
+        const size = parseFloat(style.fontSize);
+        const enough = size >= 24 || (size >= 18.66 && style.fontWeight >= 700) ? 3 : 4.5;
+        if (ratio < enough) {
+            const key = `${element.tagName}.${element.className}`;
+            const words = walker.currentNode.textContent.trim().slice(0, 30);
+            seen.set(key, `${key} ${ratio.toFixed(2)}: ${words}`);
+        }
+    }
+    return [...seen.values()];
+}"""
+"""Texts with too little contrast, by WCAG 2.1, level AA."""
+
+NAMELESS = """() => [...document.querySelectorAll("button, a.btn, input, select")]
+    .filter(e => e.checkVisibility())
+    .filter(e => ![e.ariaLabel, e.title, e.innerText, e.labels?.[0]?.innerText].join("").trim())
+    .map(e => e.outerHTML.slice(0, 200))"""
+"""Controls without an accessible name."""
+
+OVERFLOW = """() => {
+    const wide = document.documentElement.scrollWidth;
+    if (wide <= innerWidth) return [];
+    const own = (e) => ["auto", "scroll", "hidden"].includes(getComputedStyle(e).overflowX);
+    const scrolls = (e) => e && (own(e) || scrolls(e.parentElement));
+    return [...document.querySelectorAll("main *")]
+        .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+        .filter(e => !scrolls(e.parentElement))
+        .map(e => `${e.tagName}.${e.className}: ${e.textContent.trim().slice(0, 40)}`)
+        .concat(`page: ${wide}`);
+}"""
+"""What is wider than the window."""
 
 
 def page_names() -> list[str]:
@@ -41,7 +108,7 @@ class Visit:
             route.abort()
 
     def open(self, name: str, *, theme: str = "light", width: int = 1280) -> Page:
-        """Go to a page in a colour theme and at a width, and wait until math and figures stand."""
+        """Go to a page in a colour theme and at a width, and wait until figures stand."""
         for record in (self.foreign, self.missing, self.errors):
             record.clear()
         self.page.set_viewport_size({"width": width, "height": 900})
@@ -49,10 +116,11 @@ class Visit:
             self.set_theme(theme)
         self.page.goto(f"{self.base}/{name}", wait_until="load")
         self.set_theme(theme)
-        self.page.evaluate("() => window.MathJax?.startup?.promise")
+        # A figure runs when it comes near the window; before printing all of them run.
+        self.page.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
         figures = self.page.locator(".live-figure")
         for i in range(figures.count()):
-            figures.nth(i).locator("[role=group]").wait_for(timeout=5000)
+            figures.nth(i).locator(".live").wait_for(timeout=10_000)
         return self.page
 
     def set_theme(self, theme: str) -> None:
@@ -88,10 +156,12 @@ def address() -> Iterator[str]:
     yield from serve(SITE)
 
 
-@pytest.fixture(scope="session")
-def visit(chromium: Browser, address: str) -> Iterator[Visit]:
+def guarded(
+    chromium: Browser, address: str, motion: Literal["reduce", "no-preference"] = "reduce"
+) -> Iterator[Visit]:
+    """A browser's page that can reach ``address`` only."""
     context = chromium.new_context(
-        reduced_motion="reduce", permissions=["clipboard-read", "clipboard-write"]
+        reduced_motion=motion, permissions=["clipboard-read", "clipboard-write"]
     )
     page = context.new_page()
     made = Visit(page, address)
@@ -109,3 +179,32 @@ def visit(chromium: Browser, address: str) -> Iterator[Visit]:
     )
     yield made
     context.close()
+
+
+@pytest.fixture(scope="session")
+def visit(chromium: Browser, address: str) -> Iterator[Visit]:
+    yield from guarded(chromium, address)
+
+
+def staged(
+    chromium: Browser, folder: Path, motion: Literal["reduce", "no-preference"]
+) -> Iterator["Stage"]:
+    from tests.pages.live import Stage, write_stage
+
+    write_stage(folder)
+    for base in serve(folder):
+        for visit in guarded(chromium, base, motion):
+            visit.page.set_default_timeout(10_000)
+            yield Stage(visit, folder)
+
+
+@pytest.fixture(scope="session")
+def stage(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Stage"]:
+    """Shows live figures to a reader who asks for less motion."""
+    yield from staged(chromium, tmp_path_factory.mktemp("stage"), "reduce")
+
+
+@pytest.fixture(scope="session")
+def moving_stage(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Stage"]:
+    """Shows live figures with motion."""
+    yield from staged(chromium, tmp_path_factory.mktemp("moving"), "no-preference")

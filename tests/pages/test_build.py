@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from playwright.sync_api import Browser
 
+from tests.pages import live
 from tools import ROOT, site
 
 CHAPTER = "04-self-attention"
@@ -49,9 +51,8 @@ def notebook(text: str) -> str:
 def book(tmp_path: Path) -> Path:
     """A book with the real configuration, extensions and styles, and four pages."""
     root = tmp_path / "project"
-    for name in ("_ext", "_assets"):
+    for name in ("_ext", "_assets", "_style", "_templates", "vendor"):
         shutil.copytree(ROOT / "book" / name, root / "book" / name)
-    (root / "book" / "vendor").mkdir()
     shutil.copyfile(ROOT / "_config.yml", root / "_config.yml")
     for name in ("references.bib", "bibliography.md"):
         shutil.copyfile(ROOT / "book" / name, root / "book" / name)
@@ -91,6 +92,42 @@ def test_builds_without_dead_buttons(book: Path, tmp_path: Path) -> None:
     ]
 
 
+def test_a_page_without_a_notebook_shows_the_figure_of_a_chapter(
+    book: Path, tmp_path: Path, chromium: Browser
+) -> None:
+    stored = (ROOT / "book" / "04-self-attention.ipynb").read_text("utf-8")
+    (book / "book" / "04-figure.ipynb").write_text(with_first_figure(stored), "utf-8")
+    directive = "\n```{live-figure} 04-figure\n```\n"
+    with (book / "book" / "index.md").open("a", encoding="utf-8") as index:
+        index.write(directive)
+    toc = yaml.safe_load((book / "_toc.yml").read_text("utf-8"))
+    toc["chapters"].append({"file": "book/04-figure"})
+    (book / "_toc.yml").write_text(yaml.safe_dump(toc), "utf-8")
+    pages = site.build(book, tmp_path / "site")
+    for name in ("index", "04-figure"):
+        page = chromium.new_page()
+        page.goto((pages / f"{name}.html").as_uri())
+        page.locator(".live").wait_for(timeout=10_000)
+        assert page.locator("script[src$='host.js'], script[src*='host.js?']").count() == 1
+        page.close()
+    assert "host.js" not in (pages / "glossary.html").read_text("utf-8")
+
+
+def with_first_figure(stored: str) -> str:
+    """A notebook with the first live figure of a stored chapter and nothing else."""
+    whole = json.loads(stored)
+    outputs = [out for cell in whole["cells"] for out in cell.get("outputs", ())]
+    output = next(out for out in outputs if live.VIEW in out.get("data", {}))
+    cells = [
+        {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# A figure\n\nA page."},
+        {"cell_type": "code", "id": "b", "metadata": {}, "source": "1", "outputs": [output],
+         "execution_count": output["execution_count"]},
+    ]  # fmt: skip
+    names = ("widgets", "language_info")
+    metadata = {name: whole["metadata"][name] for name in names}
+    return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
+
+
 def test_launch_buttons_lead_to_the_notebook(book: Path, tmp_path: Path) -> None:
     urls = f'[project.urls]\nRepository = "{REPOSITORY}"\n'
     (book / "pyproject.toml").write_text(f"[project]\n{urls}", encoding="utf-8")
@@ -107,8 +144,11 @@ def test_launch_buttons_lead_to_the_notebook(book: Path, tmp_path: Path) -> None
     [
         ("See [](05-multi-head-attention.ipynb).", "05-multi-head-attention.ipynb"),
         ("See {ref}`nowhere`.", "nowhere"),
+        ("```{live-figure} 01-none\n```", "found no 01-none.ipynb"),
+        (f"```{{live-figure}} {CHAPTER}\n```", "expected a live figure"),
         ("See [it](glossary.md#nothing).", "nothing"),
         ("See [there](#no-such-place).", "no-such-place"),
+        ("The factor $\\frac{1}$.", "book/04-self-attention: expected a formula in LaTeX, got"),
     ],
 )
 def test_a_broken_cross_reference_turns_the_build_red(
@@ -123,7 +163,7 @@ def test_a_broken_cross_reference_turns_the_build_red(
     with pytest.raises(site.SiteError, match="the site was not changed"):
         site.build(book, out)
     output = capfd.readouterr().err
-    assert "WARNING" in output
+    assert "WARNING" in output or "error" in output
     assert named in output
     assert [path.name for path in out.rglob("*.html")] == ["old.html"]
     assert [path.name for path in out.iterdir()] == ["en"]

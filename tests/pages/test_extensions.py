@@ -2,7 +2,6 @@
 
 import sys
 import types
-from pathlib import Path
 
 import pytest
 from docutils import nodes
@@ -11,12 +10,13 @@ from sphinx.errors import ExtensionError
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
 from tfmr.data import batches
-from tools import ROOT
+from tools import ROOT, api_pages
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
 import api
 import chapters
+import formulas
 import launch
 
 
@@ -85,25 +85,6 @@ def test_docstrings_of_attributes_are_not_split_at_a_colon(what: str) -> None:
     assert lines[0] == "Compute a value."
 
 
-def test_modules_are_in_the_order_of_the_package(tmp_path: Path) -> None:
-    package = tmp_path / "tfmr"
-    for name in ("model", "attention", "__main__", "later", "data/batches", "_private", "errors"):
-        file = package / f"{name}.py"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-    (package / "data/__init__.py").write_text('"""Without definitions."""\n')
-    (package / "encoder").mkdir()
-    (package / "encoder/__init__.py").write_text("class Encoder:\n    pass\n")
-    assert api.modules(package) == [
-        "tfmr.errors",
-        "tfmr.attention",
-        "tfmr.encoder",
-        "tfmr.model",
-        "tfmr.data.batches",
-        "tfmr.later",
-    ]
-
-
 def test_exported_names_link_to_their_modules() -> None:
     package = types.SimpleNamespace(
         __all__=["Batch", "collate", "PAD"], Batch=batches.Batch, collate=batches.collate, PAD=0
@@ -114,3 +95,39 @@ def test_exported_names_link_to_their_modules() -> None:
     batch, collate = lines[1:-1]
     assert batch.startswith("* :py:obj:`Batch <tfmr.data.batches.Batch>`: A batch of sentence")
     assert collate.startswith("* :py:obj:`collate <tfmr.data.batches.collate>`: Make one")
+
+
+def test_a_formula_is_set_for_the_eye_and_for_screen_readers() -> None:
+    inline, display = formulas.typeset(
+        [formulas.Formula("d_k", False), formulas.Formula(r"\sqrt{d_k}", True)]
+    )
+    assert inline["html"].startswith('<span class="katex"><span class="katex-mathml"><math')
+    assert display["html"].startswith('<span class="katex-display">')
+    assert "<msqrt><msub><mi>d</mi><mi>k</mi></msub></msqrt>" in display["html"]
+
+
+@pytest.mark.parametrize("wrong", [r"\frac{1}", r"\nosuchcommand", r"{x", "é"])
+def test_an_error_in_a_formula_is_reported(wrong: str) -> None:
+    right, result = formulas.typeset([formulas.Formula("x", False), formulas.Formula(wrong, True)])
+    assert "html" in right
+    assert "html" not in result
+    assert "KaTeX parse error" in result["error"] or "LaTeX-incompatible" in result["error"]
+
+
+def test_lines_of_a_formula_are_aligned() -> None:
+    block = nodes.math_block("", r"a &= b \\ &= c")
+    assert formulas.formula(block) == (r"\begin{aligned}a &= b \\ &= c\end{aligned}", True)
+    block["nowrap"] = True
+    assert formulas.formula(block).tex == r"a &= b \\ &= c"
+    fractions = nodes.math_block(
+        "", r"\begin{aligned}a &= \frac{1}{2} \\ b &= \frac{1}{3}\end{aligned}"
+    )
+    assert r"\frac{1}{2} \\[0.7em] b" in formulas.formula(fractions).tex
+    assert formulas.formula(nodes.math("", " x ")) == ("x", False)
+
+
+def test_the_page_of_a_module_names_it() -> None:
+    for name in api_pages.modules(ROOT / "tfmr"):
+        source = [(ROOT / f"{api_pages.page_of(name)}.md").read_text("utf-8")]
+        api.fill(None, api_pages.page_of(name), source)
+        assert f".. automodule:: {name}\n" in source[0]

@@ -42,7 +42,7 @@ def test_traits_are_synchronised() -> None:
 
 def test_repr_is_the_stored_text() -> None:
     figure = AttentionFigure(TOKENS, Q, K, V)
-    text = "Interactive figure: self-attention over “the dog ran”, one query at a time."
+    text = "Live figure: attention over “the dog ran”, step by step."
     assert repr(figure) == text
     data, _ = figure._repr_mimebundle_()
     assert data["text/plain"] == text
@@ -62,3 +62,12 @@ def test_repr_is_the_stored_text() -> None:
 def test_invalid_arguments_raise_tfmr_error(change: dict[str, object], message: str) -> None:
     with pytest.raises(TfmrError, match=message):
         AttentionFigure(**{"tokens": TOKENS, "q": Q, "k": K, "v": V} | change)
+
+
+def test_scores_replace_the_dot_products() -> None:
+    figure = AttentionFigure(TOKENS, Q, K, V, causal=True)
+    figure.scores = [[3.0, 0.0, 0.0], [1.0, -1.0, 5.0], [0.5, 0.0, 0.5]]
+    scores = torch.tensor(figure.scores) / math.sqrt(2)
+    expected = scores.masked_fill(~causal_mask(3), -math.inf).softmax(-1)
+    torch.testing.assert_close(figure.weights(), expected)
+    torch.testing.assert_close(figure.output(), expected @ torch.tensor(V))

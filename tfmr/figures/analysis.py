@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import FigureBase
 from matplotlib.image import AxesImage
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
@@ -25,74 +26,76 @@ from tfmr.figures.style import (
     Figure,
     figure,
     heatmap,
+    minus,
     styled,
+    text_colour,
 )
 
 # The tokens of the queries and of the keys of an attention map.
 Tokens = tuple[Sequence[str], Sequence[str]]
 
 WEIGHT_TICKS = (0, 0.1, 0.25, 0.5, 1)
-SCALE = (
-    "Colours from white (weight 0) to dark blue (weight 1) follow the square root of the weight."
-)
+SCALE = "The strength of the colour follows the square root of the weight, from 0 to 1."
+HALO = withStroke(linewidth=3.5, foreground="white")
+"""Separates a line from the bar behind it."""
 
 
 @styled
 def head_grid(
-    weights: Float[Tensor, "layers heads query key"],
+    weights: Float[Tensor, "blocks heads query key"],
     labels: Sequence[Sequence[str]] | None = None,
     *,
     attention: str = "attention",
     tokens: Tokens | None = None,
     large: tuple[int, int] = (0, 0),
 ) -> Figure:
-    """The attention maps of all heads for one sentence: one row per layer, one column per head.
+    """The attention maps of all heads for one sentence: one row per block, one column per head.
 
     Args:
         weights: attention weights.
-        labels: a title for each head, ``[layer][head]``.
+        labels: a title for each head, ``[block][head]``.
         attention: the kind of attention, for the alternative text.
         tokens: the tokens of the sentence; with them, one map is repeated below the others, large
             enough for the names of its rows and columns.
-        large: layer and head of this map, counted from 0.
+        large: block and head of this map, counted from 0.
 
     Raises:
         TfmrError: if the numbers of tokens and of weights differ.
     """
-    layers, heads = weights.shape[:2]
-    grid_height = 0.45 + layers * (4.6 / heads + (0.3 if labels else 0.1))
+    blocks, heads = weights.shape[:2]
+    grid_height = 0.45 + blocks * (4.6 / heads + (0.3 if labels else 0.1))
     rows = len(tokens[0]) if tokens else 0
     large_height = 1.1 + 0.2 * rows if tokens else 0.0
     fig = Figure(figsize=(WIDTH, grid_height + large_height), layout="constrained")
     heights = [grid_height, large_height] if tokens else [1]
     parts = fig.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)
-    panels = list(parts[0, 0].subplots(layers, heads, squeeze=False).flat)
+    panels = list(parts[0, 0].subplots(blocks, heads, squeeze=False).flat)
     for index, axes in enumerate(panels):
-        layer, head = divmod(index, heads)
-        tile = _tile(axes, weights[layer, head])
+        block, head = divmod(index, heads)
+        tile = _tile(axes, weights[block, head])
         if labels is not None:
-            axes.set_title(labels[layer][head], fontsize=9, fontweight="normal", pad=3)
+            axes.set_title(labels[block][head], fontsize=9, fontweight="normal", pad=3)
         if head == 0:
-            axes.set_ylabel(f"layer {layer + 1}")
-        if layer == layers - 1:
+            axes.set_ylabel(f"block {block + 1}")
+        if block == blocks - 1:
             axes.set_xlabel(f"head {head + 1}")
     _colour_bar(parts[0, 0], tile, panels)
     fig.alt = (
-        f"Maps of {attention} for one sentence, {layers} layers of {heads} heads. Each map has one "
+        f"Maps of {attention} for one sentence, {blocks} blocks of {heads} heads. Each map has one "
         f"row per query and one column per key. {SCALE}"
     )
     if labels is not None:
         named = (
-            f"layer {layer + 1} head {head + 1} {label}"
-            for layer, row in enumerate(labels)
+            f"block {block + 1} head {head + 1} {label}"
+            for block, row in enumerate(labels)
             for head, label in enumerate(row)
         )
-        fig.alt += f" {', '.join(named)}.".replace(" layer", " Layer", 1)
+        fig.alt += f" {', '.join(named)}.".replace(" block", " Block", 1)
     if tokens is not None:
         axes = parts[1, 0].subplots()
         _tile(axes, weights[large])
         _name_tokens(axes, weights[large], tokens)
-        name = f"layer {large[0] + 1}, head {large[1] + 1}"
+        name = f"block {large[0] + 1}, head {large[1] + 1}"
         axes.set_title(name)
         fig.alt += (
             f" The map of {name} is repeated with the query tokens {' '.join(tokens[0])} and the"
@@ -184,38 +187,36 @@ def head_ablation(
     Blue is a loss; orange is a gain, where the model is better without the head.
 
     Args:
-        lost: by kind of attention, ``[layer][head]``.
+        lost: by kind of attention, ``[block][head]``.
         unit: unit of the loss.
         digits: decimal places.
         half_widths: half the width of the interval of each value, as ``lost``; written below it.
     """
-    fig, panels = figure(1, len(lost), height=0.95 + 2.0 / len(lost) + 0.18 * _layers(lost))
+    fig, panels = figure(1, len(lost), height=0.95 + 2.0 / len(lost) + 0.18 * _blocks(lost))
     largest = max(abs(value) for rows in lost.values() for row in rows for value in row)
     for axes, (kind, rows) in zip(panels, lost.items(), strict=True):
         heatmap(
             axes, rows,
-            row_labels=[f"{layer + 1}" for layer in range(len(rows))],
+            row_labels=[f"{block + 1}" for block in range(len(rows))],
             column_labels=[f"{head + 1}" for head in range(len(rows[0]))],
             signed=True, digits=digits, limit=largest,
         )  # fmt: skip
         widths = [width for row in half_widths[kind] for width in row] if half_widths else []
-        for place, text in enumerate(axes.texts):
-            text.set_text(_minus(text.get_text()))
-            if half_widths:
-                text.set_text(f"{text.get_text()}\n±{widths[place]:.{digits}f}")
+        for text, half in zip(axes.texts, widths, strict=bool(widths)):
+            text.set_text(f"{text.get_text()}\n±{half:.{digits}f}")
         axes.set_title(kind)
         axes.set_xlabel("head")
-    panels[0].set_ylabel("layer")
+    panels[0].set_ylabel("block")
     listed = "; ".join(
         f"{kind}: "
         + ", ".join(
-            f"layer {layer + 1} "
+            f"block {block + 1} "
             + " ".join(
-                _minus(f"{value:.{digits}f}")
-                + (f" ±{half_widths[kind][layer][head]:.{digits}f}" if half_widths else "")
+                minus(f"{value:.{digits}f}")
+                + (f" ±{half_widths[kind][block][head]:.{digits}f}" if half_widths else "")
                 for head, value in enumerate(row)
             )
-            for layer, row in enumerate(rows)
+            for block, row in enumerate(rows)
         )
         for kind, rows in lost.items()
     )
@@ -223,13 +224,8 @@ def head_ablation(
     return fig
 
 
-def _layers(lost: Mapping[str, Sequence[Sequence[int | float]]]) -> int:
+def _blocks(lost: Mapping[str, Sequence[Sequence[int | float]]]) -> int:
     return max(len(rows) for rows in lost.values())
-
-
-def _minus(number: str) -> str:
-    """The ``number`` with a typographic minus sign, and without a sign if it is zero."""
-    return number.replace("-", "−") if float(number) else number.removeprefix("-")
 
 
 @styled
@@ -273,9 +269,9 @@ def sublayer_ablation(
         for panel in panels:
             panel.barh(place, value, color=colours[group], height=0.7)
             if intervals:
-                panel.plot((low, high), (place, place), color=INK, lw=1.4)
+                panel.plot((low, high), (place, place), color=INK, lw=1.4, path_effects=[HALO])
         panels[-1 if high == end else 0].text(
-            max(high, 0) + 0.012 * span, place, _minus(f"{value:.{digits}f}"),
+            max(high, 0) + 0.03 * span, place, minus(f"{value:.{digits}f}"),
             va="center", fontsize=9,
         )  # fmt: skip
     axes.set_yticks(range(len(parts)), [f"{group}, {name}" for group, name, _ in parts])
@@ -294,8 +290,8 @@ def sublayer_ablation(
             )  # fmt: skip
     fig.supxlabel(f"{unit} lost", fontsize=10)
     listed = ", ".join(
-        f"{group} {name} {_minus(f'{value:.{digits}f}')}"
-        + (f" (from {_minus(f'{low:.{digits}f}')} to {high:.{digits}f})" if intervals else "")
+        f"{group} {name} {minus(f'{value:.{digits}f}')}"
+        + (f" (from {minus(f'{low:.{digits}f}')} to {high:.{digits}f})" if intervals else "")
         for (group, name, value), (low, high) in zip(parts, ranges, strict=True)
     )
     fig.alt = f"Bars of the {unit} lost when a sublayer is ablated: {listed}."
@@ -344,7 +340,7 @@ def residual_stream_norms(
 
 def _depths(number: int) -> list[str]:
     """Names of the residual stream of a stack: before its first block and after each block."""
-    return ["embeddings", *(f"block {layer}" for layer in range(1, number))]
+    return ["embeddings", *(f"block {block}" for block in range(1, number))]
 
 
 @styled
@@ -381,7 +377,7 @@ def lens_table(
                 depth, position, f"{token}  {probability:.2f}",
                 ha="center", va="center", fontsize=9,
                 fontweight="bold" if token == row[-1] else "normal",
-                color="white" if probability > 0.6 else INK,
+                color=text_colour(HEAT(probability)),
             )  # fmt: skip
     axes.set_xticks(range(n_depths), _depths(n_depths))
     axes.xaxis.tick_top()
@@ -429,15 +425,13 @@ def patching_effects(
             row_labels=[] if index else _depths(len(values)),
             column_labels=list(tokens[stack]), limit=1.0,
         )  # fmt: skip
-        for text in axes.texts:
-            text.set_text(_minus(text.get_text()))
         axes.set_aspect("auto")
         axes.tick_params(axis="x", rotation=90)
         axes.set_title(stack)
     listed = "; ".join(
         f"{stack}, {depth}: "
         + ", ".join(
-            f"{token} {_minus(f'{float(value):.2f}')}"
+            f"{token} {minus(f'{float(value):.2f}')}"
             for token, value in zip(tokens[stack], row, strict=True)
         )
         for stack, values in effects.items()

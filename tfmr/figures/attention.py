@@ -13,6 +13,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from tfmr.figures.diagram import Point, box, line, matrix, operation, sheet
+from tfmr.figures.palette import SKY, YELLOW
 from tfmr.figures.style import (
     BLUE,
     GREEN,
@@ -21,12 +22,11 @@ from tfmr.figures.style import (
     MUTED,
     ORANGE,
     PURPLE,
-    SKY,
-    YELLOW,
     Figure,
     figure,
     heatmap,
     styled,
+    text_colour,
 )
 
 
@@ -118,7 +118,7 @@ def attention_steps(
         f"Four matrices with one row for each of {', '.join(words)}: the dot products, the scores,"
         f" the attention weights and the outputs. The rows of the weights: {'; '.join(rows)}."
         f" Colours of dot products, scores and outputs: from −{limit:.1f} (orange) through 0"
-        f" (white) to {limit:.1f} (blue). Colours of weights: from 0 (white) to 1 (dark blue)."
+        f" (the page) to {limit:.1f} (blue). Colours of weights: from 0 (the page) to 1 (blue)."
     )
     return fig
 
@@ -210,7 +210,7 @@ def _masked_tiles(axes: Axes, corner: Point, n: int, cell: float, text: str) -> 
             axes.add_patch(Rectangle(place, cell, cell, facecolor="white", edgecolor=GRID, lw=0.8))
             axes.text(
                 place[0] + cell / 2, place[1] + cell / 2, text,
-                ha="center", va="center", fontsize=9, color=MUTED,
+                ha="center", va="center", fontsize=7.5, color=MUTED,
             )  # fmt: skip
 
 
@@ -303,11 +303,11 @@ def softmax_saturation(
     gradients: Mapping[str, Sequence[float]],
     keys: int,
 ) -> Figure:
-    """Entropy and gradient of the softmax against the dimension of the keys."""
+    """Entropy of the softmax and norm of its Jacobian against the dimension of the keys."""
     fig, (left, right) = figure(1, 2, height=2.9)
     for panel, curves, label_y in (
         (left, entropies, "entropy of the weights (nats)"),
-        (right, gradients, "norm of the softmax gradient"),
+        (right, gradients, "norm of the Jacobian"),
     ):
         for (name, values), colour in zip(curves.items(), (BLUE, ORANGE), strict=True):
             label = name.replace("√d_k", r"$\sqrt{d_k}$")
@@ -325,7 +325,7 @@ def softmax_saturation(
     ]
     fig.alt = (
         f"Medians over random queries and {keys} keys, as d_k grows from {d_k[0]} to {d_k[-1]}."
-        f" {'; '.join(ends)} nats. With the division the norm of the softmax gradient is almost"
+        f" {'; '.join(ends)} nats. With the division the norm of the Jacobian is almost"
         " constant; without it, it falls by orders of magnitude."
     )
     return fig
@@ -404,11 +404,14 @@ def head_splits(
             for position in range(length):
                 for c in range(d_k):
                     token = int(split[i, position, c])
+                    colour = palette[token % len(palette)]
                     each.fill_between(
-                        (c - 0.5, c + 0.5), position - 0.5, position + 0.5,
-                        color=palette[token % len(palette)], lw=0,
+                        (c - 0.5, c + 0.5), position - 0.5, position + 0.5, color=colour, lw=0
+                    )
+                    each.text(
+                        c, position, words[token], ha="center", va="center", fontsize=9,
+                        color=text_colour(colour),
                     )  # fmt: skip
-                    each.text(c, position, words[token], ha="center", va="center", fontsize=9)
             _lines_between(each, length, d_k)
             each.set_xticks([])
             each.set_yticks(

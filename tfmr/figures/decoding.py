@@ -160,6 +160,42 @@ def length_penalty(
 
 
 @styled
+def effects_of_the_beam(
+    settings: Sequence[str], panels: Mapping[str, Sequence[Sequence[float]]]
+) -> Figure:
+    """Measures of a beam search under several settings, one panel each, one line per run.
+
+    The alternative text has no values, because they depend on the machine.
+
+    Args:
+        settings: the names of the settings.
+        panels: the values of each run, one per setting, by the name of the measure.
+
+    Raises:
+        TfmrError: if a run does not have one value per setting.
+    """
+    for name, runs in panels.items():
+        for values in runs:
+            require(
+                len(values) == len(settings),
+                f"each run needs one value for each of the {len(settings)} settings: one of "
+                f"{name!r} has {len(values)}",
+            )
+    fig, all_axes = figure(1, len(panels), height=2.5)
+    for axes, (name, runs) in zip(all_axes, panels.items(), strict=True):
+        for values, colour in zip(runs, cycle(CYCLE), strict=False):
+            axes.plot(range(len(settings)), values, marker="o", color=colour)
+        axes.set_title(name)
+        axes.set_xticks(range(len(settings)), [name.replace(", ", "\n") for name in settings])
+        axes.margins(x=0.12, y=0.12)
+    fig.supxlabel("beam size", fontsize="medium")
+    fig.alt = (
+        f"{'; '.join(panels)}, by beam size. One line for each run, over {'; '.join(settings)}."
+    )
+    return fig
+
+
+@styled
 def next_token_distributions(
     words: Sequence[str], panels: Mapping[str, Sequence[int | float]]
 ) -> Figure:

@@ -1,6 +1,6 @@
-"""The map: the whole Transformer in one drawing, with the chapter that explains each block.
+"""The map: the whole Transformer in one drawing, with the chapter that explains each part.
 
-The drawing is SVG: it scales to every screen, its text can be selected, and its blocks are links.
+The drawing is SVG: it scales to every screen, its text can be selected, and its parts are links.
 Where a program shows the SVG as an image, its links do not work; :func:`map_links` has the same
 links as Markdown.
 """
@@ -35,10 +35,10 @@ Point = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Block:
-    """A block on the map.
+class Part:
+    """One box on the map.
 
-    ``place`` is its left edge, top edge, width and height. A ``frame`` contains other blocks, so
+    ``place`` is its left edge, top edge, width and height. A ``frame`` contains other parts, so
     its name stands at its top.
     """
 
@@ -54,32 +54,32 @@ class Block:
         return CHAPTERS[self.chapter]
 
 
-BLOCKS: Sequence[Block] = (
-    Block("embedding", 10, "encoder", (4, 525, 174, 26)),
-    Block("positional encoding", 6, "encoder", (4, 487, 174, 26)),
-    Block("N × encoder block", 8, "encoder", (4, 251, 174, 224), frame=True),
-    Block("multi-head", 5, "encoder", (22, 399, 152, 56), frame=True),
-    Block("self-attention", 4, "encoder", (25, 424, 146, 26)),
-    Block("add & norm", 7, "encoder", (22, 364, 152, 26)),
-    Block("feed-forward", 7, "encoder", (22, 318, 152, 26)),
-    Block("add & norm", 7, "encoder", (22, 283, 152, 26)),
-    Block("embedding", 10, "decoder", (212, 525, 174, 26)),
-    Block("positional encoding", 6, "decoder", (212, 487, 174, 26)),
-    Block("N × decoder block", 9, "decoder", (212, 124, 174, 351), frame=True),
-    Block("multi-head", 5, "decoder", (216, 383, 152, 72), frame=True),
-    Block("masked self-attention", 4, "decoder", (219, 408, 146, 42)),
-    Block("add & norm", 7, "decoder", (216, 348, 152, 26)),
-    Block("multi-head", 5, "decoder", (216, 272, 152, 56), frame=True),
-    Block("cross-attention", 9, "decoder", (219, 297, 146, 26)),
-    Block("add & norm", 7, "decoder", (216, 237, 152, 26)),
-    Block("feed-forward", 7, "decoder", (216, 191, 152, 26)),
-    Block("add & norm", 7, "decoder", (216, 156, 152, 26)),
-    Block("output projection", 10, "output", (212, 86, 174, 26)),
-    Block("softmax", 10, "output", (212, 48, 174, 26)),
-    Block("loss", 11, "output", (4, 48, 174, 26)),
-    Block("decoding", 12, "output", (212, 10, 174, 26)),
+PARTS: Sequence[Part] = (
+    Part("embedding", 10, "encoder", (4, 525, 174, 26)),
+    Part("positional encoding", 6, "encoder", (4, 487, 174, 26)),
+    Part("N × encoder block", 8, "encoder", (4, 251, 174, 224), frame=True),
+    Part("multi-head", 5, "encoder", (22, 399, 152, 56), frame=True),
+    Part("self-attention", 4, "encoder", (25, 424, 146, 26)),
+    Part("add & norm", 7, "encoder", (22, 364, 152, 26)),
+    Part("feed-forward", 7, "encoder", (22, 318, 152, 26)),
+    Part("add & norm", 7, "encoder", (22, 283, 152, 26)),
+    Part("embedding", 10, "decoder", (212, 525, 174, 26)),
+    Part("positional encoding", 6, "decoder", (212, 487, 174, 26)),
+    Part("N × decoder block", 9, "decoder", (212, 124, 174, 351), frame=True),
+    Part("multi-head", 5, "decoder", (216, 383, 152, 72), frame=True),
+    Part("masked self-attention", 4, "decoder", (219, 408, 146, 42)),
+    Part("add & norm", 7, "decoder", (216, 348, 152, 26)),
+    Part("multi-head", 5, "decoder", (216, 272, 152, 56), frame=True),
+    Part("cross-attention", 9, "decoder", (219, 297, 146, 26)),
+    Part("add & norm", 7, "decoder", (216, 237, 152, 26)),
+    Part("feed-forward", 7, "decoder", (216, 191, 152, 26)),
+    Part("add & norm", 7, "decoder", (216, 156, 152, 26)),
+    Part("output projection", 10, "output", (212, 86, 174, 26)),
+    Part("softmax", 10, "output", (212, 48, 174, 26)),
+    Part("loss", 11, "output", (4, 48, 174, 26)),
+    Part("decoding", 12, "output", (212, 10, 174, 26)),
 )
-"""All blocks of the map, in the order in which data pass through them."""
+"""All parts of the map, in the order in which data pass through them."""
 
 ARROWS: Sequence[Sequence[Point]] = (
     # the encoder
@@ -165,20 +165,20 @@ class SvgFigure:
 
 
 def architecture_map(chapter: int | None = None) -> SvgFigure:
-    """The whole Transformer, with a link from each block to the chapter that explains it.
+    """The whole Transformer, with a link from each part to the chapter that explains it.
 
     Args:
-        chapter: the chapter whose blocks are highlighted; none if omitted.
+        chapter: the chapter whose parts are highlighted; none if omitted.
 
     Raises:
-        TfmrError: if the map has no block of ``chapter``.
+        TfmrError: if the map has no part of ``chapter``.
     """
     require(
         chapter is None or chapter in CHAPTERS,
         f"expected a chapter on the map, {min(CHAPTERS)} to {max(CHAPTERS)}: got {chapter}",
     )
     alt = _alternative_text(chapter)
-    blocks = [_block(block, block.chapter == chapter) for block in BLOCKS]
+    parts = [_drawn(part, part.chapter == chapter) for part in PARTS]
     labels = [
         f'<text x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>'
         for x, y, anchor, text in LABELS
@@ -198,7 +198,7 @@ def architecture_map(chapter: int | None = None) -> SvgFigure:
         "<title>Map of the Transformer</title>",
         f"<style>{STYLE}</style>",
         f'<rect x="{left}" y="{top}" width="{width}" height="{height}" rx="8" fill="#fff"/>',
-        *blocks,
+        *parts,
         *lines,
         *labels,
         "</svg>",
@@ -207,26 +207,26 @@ def architecture_map(chapter: int | None = None) -> SvgFigure:
 
 
 def map_links() -> str:
-    """The links of the map as a Markdown list: each chapter, and its blocks."""
-    blocks: dict[int, list[str]] = {chapter: [] for chapter in CHAPTERS}
-    for block in BLOCKS:
-        if block.name not in blocks[block.chapter]:
-            blocks[block.chapter].append(block.name)
+    """The links of the map as a Markdown list: each chapter, and its parts."""
+    parts: dict[int, list[str]] = {chapter: [] for chapter in CHAPTERS}
+    for part in PARTS:
+        if part.name not in parts[part.chapter]:
+            parts[part.chapter].append(part.name)
     return "\n".join(
         f"- [Chapter {chapter}]({CHAPTERS[chapter]}): {', '.join(names)}"
-        for chapter, names in blocks.items()
+        for chapter, names in parts.items()
     )
 
 
 def _alternative_text(chapter: int | None) -> str:
-    """All blocks with their chapters, the connections between them, and the highlighted blocks."""
+    """All parts with their chapters, the connections between them, and the highlighted parts."""
 
     def listed(side: str) -> str:
-        return ", ".join(f"{b.name} ({b.chapter})" for b in BLOCKS if b.side == side)
+        return ", ".join(f"{b.name} ({b.chapter})" for b in PARTS if b.side == side)
 
     text = (
         "Map of the Transformer, from bottom to top, with the number of the chapter that explains"
-        f" each block. Encoder, from the source tokens: {listed('encoder')}. Decoder, from the"
+        f" each part. Encoder, from the source tokens: {listed('encoder')}. Decoder, from the"
         f" target tokens, shifted right: {listed('decoder')}. Output: {listed('output')}. The"
         " encoder output is an input of cross-attention. Both embeddings and the output projection"
         " are one matrix. The loss compares the softmax with the target tokens; decoding"
@@ -234,20 +234,20 @@ def _alternative_text(chapter: int | None) -> str:
     )
     if chapter is None:
         return text
-    names = dict.fromkeys(block.name for block in BLOCKS if block.chapter == chapter)
+    names = dict.fromkeys(part.name for part in PARTS if part.chapter == chapter)
     return f"{text} Highlighted, chapter {chapter}: {', '.join(names)}."
 
 
-def _block(block: Block, highlighted: bool) -> str:
-    """The block as a link: its rectangle, its name, and its chapter in a circle."""
-    left, top, width, height = block.place
-    row = 25 if block.frame else height
+def _drawn(part: Part, highlighted: bool) -> str:
+    """The part as a link: its rectangle, its name, and its chapter in a circle."""
+    left, top, width, height = part.place
+    row = 25 if part.frame else height
     middle = top + row / 2
-    name = block.name[0].upper() + block.name[1:]
+    name = part.name[0].upper() + part.name[1:]
     lines = wrap(name, 19, break_on_hyphens=False)
     first = middle + 4.5 - 8 * (len(lines) - 1)
     shapes = [f'<rect x="{left}" y="{top}" width="{width}" height="{row}" rx="5"/>']
-    if block.frame:
+    if part.frame:
         shapes.insert(
             0,
             f'<rect class="frame" x="{left}" y="{top}" width="{width}" height="{height}" rx="5"/>',
@@ -259,12 +259,12 @@ def _block(block: Block, highlighted: bool) -> str:
     centre = left + width - 13
     number = (
         f'<circle cx="{centre}" cy="{middle:g}" r="10"/>'
-        f'<text class="number" x="{centre}" y="{middle + 4.5:g}">{block.chapter}</text>'
+        f'<text class="number" x="{centre}" y="{middle + 4.5:g}">{part.chapter}</text>'
     )
     state = ' class="on"' if highlighted else ""
-    title = escape(f"{name}: chapter {block.chapter}")
+    title = escape(f"{name}: chapter {part.chapter}")
     return (
-        f'<a href="{block.file}"{state}><title>{title}</title>{"".join(shapes)}{"".join(texts)}'
+        f'<a href="{part.file}"{state}><title>{title}</title>{"".join(shapes)}{"".join(texts)}'
         f"{number}</a>"
     )
 

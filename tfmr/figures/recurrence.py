@@ -21,34 +21,34 @@ from tfmr.figures.style import (
 
 
 @styled
-def unrolled_rnn(words: Sequence[str]) -> Figure:
-    """An RNN unrolled over ``words``, with the same three matrices at every time step."""
-    step, n = 2.4, len(words)
+def unrolled_rnn(tokens: Sequence[str]) -> Figure:
+    """An RNN unrolled over ``tokens``, with the same three matrices at every time step."""
+    step, n = 2.4, len(tokens)
     fig, axes = sheet(step * n + 0.3, 4.4)
     axes.text(0.35, 2.2, r"$\mathbf{h}_0$", ha="center", va="center", fontsize=12)
-    for t, word in enumerate(words, start=1):
+    for t, token in enumerate(tokens, start=1):
         x = step * t - 0.6
         left = 0.7 if t == 1 else x - step + 0.55
         line(axes, (left, 2.2), (x - 0.55, 2.2), colour=ORANGE)
         line(axes, (x, 0.75), (x, 1.75), colour=BLUE)
         line(axes, (x, 2.65), (x, 3.65), colour=GREEN)
         box(axes, (x, 2.2), rf"$\mathbf{{h}}_{t}$", INK, (1.1, 0.9))
-        axes.text(x, 0.4, word, ha="center", va="center", fontsize=11)
+        axes.text(x, 0.4, token, ha="center", va="center", fontsize=11)
         axes.text(x, 4.0, rf"$\mathbf{{o}}_{t}$", ha="center", va="center", fontsize=12)
         axes.text(x + 0.12, 1.2, "$W_x$", va="center", color=BLUE)
         axes.text(x + 0.12, 3.1, "$W_o$", va="center", color=GREEN)
         axes.text((left + x - 0.55) / 2, 2.5, "$W_h$", ha="center", color=ORANGE)
     fig.alt = (
-        f"A recurrent network unrolled over {n} words, {' '.join(words)}: {n} copies of one RNN"
-        " cell. Each computes its hidden state from the word, through W_x, and from the previous"
+        f"A recurrent network unrolled over {n} tokens, {' '.join(tokens)}: {n} copies of one RNN"
+        " cell. Each computes its hidden state from the token, through W_x, and from the previous"
         " state, through W_h, and its output through W_o. All copies share the three matrices."
     )
     return fig
 
 
 @styled
-def backpropagation_through_time(words: Sequence[str], truncation: int | None = None) -> Figure:
-    """The forward and the backward path of an RNN unrolled over ``words``, with a loss per step.
+def backpropagation_through_time(tokens: Sequence[str], truncation: int | None = None) -> Figure:
+    """The forward and the backward path of an RNN unrolled over ``tokens``, with a loss per step.
 
     Each backward step contains its two factors, the transpose of ``W_h`` and the derivative of the
     tanh. ``truncation`` is the chunk length of truncated backpropagation; without it, the gradient
@@ -58,7 +58,7 @@ def backpropagation_through_time(words: Sequence[str], truncation: int | None = 
         TfmrError: if ``truncation`` is less than 1.
     """
     require(truncation is None or truncation >= 1, f"truncation must be at least 1: {truncation}")
-    step, n, half = 2.75, len(words), 0.85
+    step, n, half = 2.75, len(tokens), 0.85
     size, bottom = truncation or n, 0.75 if truncation else 0.0
     middle = bottom + 2.35
     forward, backward = middle + 0.32, middle - 0.36
@@ -67,7 +67,7 @@ def backpropagation_through_time(words: Sequence[str], truncation: int | None = 
     axes.text(0.35, forward, r"$\mathbf{h}_0$", ha="center", va="center", fontsize=12)
     axes.text(0.15, middle + 2.6, "forward →", va="center", color=BLUE)
     axes.text(2.55, middle + 2.6, "← backward", va="center", color=ORANGE)
-    for t, (x, word) in enumerate(zip(centres, words, strict=True), start=1):
+    for t, (x, token) in enumerate(zip(centres, tokens, strict=True), start=1):
         left = 0.7 if t == 1 else x - step + half
         gap = (left + x - half) / 2
         line(axes, (left, forward), (x - half, forward), colour=BLUE)
@@ -80,7 +80,7 @@ def backpropagation_through_time(words: Sequence[str], truncation: int | None = 
         for y, text, colour in (
             (forward, rf"$\mathbf{{h}}_{t}$", INK),
             (backward, factor, ORANGE),
-            (bottom + 0.4, word, INK),
+            (bottom + 0.4, token, INK),
             (middle + 1.9, rf"$\ell_{t}$", INK),
         ):
             axes.text(
@@ -102,8 +102,8 @@ def backpropagation_through_time(words: Sequence[str], truncation: int | None = 
             ha="center", va="center", color=MUTED,
         )  # fmt: skip
     fig.alt = (
-        f"A recurrent network unrolled over {n} words, {' '.join(words)}, with a loss at each step."
-        " Forward, each state depends on the previous state, through W_h, and on its word."
+        f"A recurrent network unrolled over {n} tokens, {' '.join(tokens)}, with a loss at each"
+        " step. Forward, each state depends on the previous state, through W_h, and on its token."
         " Backward, the gradient that arrives at a state, from its own loss and from the next"
         " step, is multiplied by 1 − h², the derivative of the tanh, and by the transpose of W_h"
         " before it arrives at the previous state."

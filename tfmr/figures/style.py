@@ -1,7 +1,7 @@
 """The style of all figures: colours, sizes, and a figure with an alternative text.
 
-Figures have a white background on light and dark pages. The colours are those of Okabe and Ito
-(2008), which are distinguishable with all common forms of colour blindness.
+The colours are those of :mod:`tfmr.figures.palette`. Figures have a white background; dark pages
+change their colours with a CSS filter.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,23 +9,26 @@ from io import BytesIO
 from statistics import mean
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
 from cycler import cycler
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure as MatplotlibFigure
 
-INK = "#1f2933"
-MUTED = "#6b7280"
-GRID = "#e5e7eb"
-BLUE = "#0072b2"
-ORANGE = "#d55e00"
-GREEN = "#009e73"
-PURPLE = "#cc79a7"
-YELLOW = "#e69f00"
-SKY = "#56b4e9"
-CYCLE = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY)
+# The figures import the colours from here.
+from tfmr.figures.palette import BLUE as BLUE
+from tfmr.figures.palette import GREEN as GREEN
+from tfmr.figures.palette import GREY as GREY
+from tfmr.figures.palette import GRID as GRID
+from tfmr.figures.palette import INK as INK
+from tfmr.figures.palette import MUTED as MUTED
+from tfmr.figures.palette import OLIVE as OLIVE
+from tfmr.figures.palette import ORANGE as ORANGE
+from tfmr.figures.palette import PURPLE as PURPLE
+
+CYCLE = (BLUE, ORANGE, GREEN, PURPLE, OLIVE, GREY)
 
 HEAT = LinearSegmentedColormap.from_list("tfmr.heat", ["#ffffff", "#9ecae1", BLUE, "#08306b"])
 """For weights from 0 (white) to 1."""
@@ -34,6 +37,8 @@ SIGNED = LinearSegmentedColormap.from_list("tfmr.signed", [ORANGE, "#ffffff", BL
 
 WIDTH = 6.2
 """Width in inches, as displayed in the text column; phones display about 60 % of it."""
+CONTRAST = 4.5
+"""The smallest contrast of text of normal size that WCAG 2 allows at level AA."""
 DPI = 144
 """Dots per inch of a PNG."""
 LOWER_DPI = (120, 96)
@@ -114,6 +119,26 @@ def figure(
     return fig, list(axes.flat)
 
 
+def contrast(text: Any, background: Any) -> float:
+    """The contrast ratio of two colours, from 1 to 21 (WCAG 2.2, *contrast ratio*)."""
+    dark, light = sorted(_luminance(colour) for colour in (text, background))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: Any) -> float:
+    """The relative luminance of a colour, from 0 to 1 (WCAG 2.2)."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def text_colour(background: Any) -> str:
+    """The first of three colours for text whose contrast is at least ``CONTRAST``.
+
+    Every background has one: no colour has a contrast below 4.58 with both white and black.
+    """
+    return next(c for c in (INK, "white", "black") if contrast(c, background) >= CONTRAST)
+
+
 def _spread(heights: Sequence[float], line: float) -> list[float]:
     """Move ascending ``heights`` as little as possible: ``line`` apart, and none below 0."""
 
@@ -162,6 +187,11 @@ def label_ends(axes: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
         )  # fmt: skip
 
 
+def minus(number: str) -> str:
+    """The ``number`` with a typographic minus sign, and without a sign if it is zero."""
+    return number.replace("-", "−") if float(number) else number.removeprefix("-")
+
+
 @styled
 def heatmap(
     axes: Axes,
@@ -182,7 +212,7 @@ def heatmap(
     grid = [[float(value) for value in row] for row in values]
     largest = max((abs(value) for row in grid for value in row), default=1.0) or 1.0
     top = limit if limit is not None else largest
-    axes.imshow(
+    image = axes.imshow(
         grid,
         cmap=SIGNED if signed else HEAT,
         vmin=-top if signed else 0.0,
@@ -195,10 +225,10 @@ def heatmap(
     for spine in axes.spines.values():
         spine.set_visible(False)
     if numbers:
+        colours = image.to_rgba(np.array(grid))
         for i, row in enumerate(grid):
             for j, value in enumerate(row):
-                dark = abs(value) > 0.6 * top
                 axes.text(
-                    j, i, f"{value:.{digits}f}", ha="center", va="center", fontsize=9,
-                    color="white" if dark else INK,
+                    j, i, minus(f"{value:.{digits}f}"), ha="center", va="center", fontsize=9,
+                    color=text_colour(colours[i, j]),
                 )  # fmt: skip

@@ -120,7 +120,7 @@ def alignment(
     bar.set_label("attention weight")
     fig.alt = (
         f"Attention weights of each word of “{' '.join(target)}” over the words of "
-        f"“{' '.join(source)}”; darker is a larger weight."
+        f"“{' '.join(source)}”; a stronger colour is a larger weight."
     )
     return fig
 

@@ -1,5 +1,33 @@
-"""Interactive figures: Jupyter widgets that also work on a web page without a kernel."""
+"""Live figures: Jupyter widgets that also work on a web page without a kernel."""
 
+from tfmr.widgets.architecture import ArchitectureFigure
 from tfmr.widgets.attention import AttentionFigure
+from tfmr.widgets.beam import BeamFigure
+from tfmr.widgets.figure import LiveFigure
+from tfmr.widgets.gates import GatesFigure
+from tfmr.widgets.gradient import GradientFigure
+from tfmr.widgets.heads import HeadsFigure
+from tfmr.widgets.masks import MasksFigure
+from tfmr.widgets.merges import MergesFigure
+from tfmr.widgets.positions import PositionsFigure
+from tfmr.widgets.replay import ReplayFigure
+from tfmr.widgets.sampling import SamplingFigure
+from tfmr.widgets.stream import StreamFigure
+from tfmr.widgets.translator import TranslatorFigure
 
-__all__ = ["AttentionFigure"]
+__all__ = [
+    "ArchitectureFigure",
+    "AttentionFigure",
+    "BeamFigure",
+    "GatesFigure",
+    "GradientFigure",
+    "HeadsFigure",
+    "LiveFigure",
+    "MasksFigure",
+    "MergesFigure",
+    "PositionsFigure",
+    "ReplayFigure",
+    "SamplingFigure",
+    "StreamFigure",
+    "TranslatorFigure",
+]

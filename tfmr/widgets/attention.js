@@ -1,194 +1,159 @@
-// Interactive self-attention. All numbers are computed here; a test compares them with tfmr.attention.
+// Attention as a bench: edit vectors or scores and see every step. tfmr/attention.py has the same
+// arithmetic; tests/pages/test_attention_figure.py compares the numbers.
 
-/** An element with attributes and children. */
-function h(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name in element && name !== "list") element[name] = value;
-    else element.setAttribute(name, value);
-  }
-  element.append(...children);
-  return element;
-}
+import { html, useState } from "./vendor/preact.js";
+import { Check, Choice, Range, Select } from "./lib/controls.js";
+import { format, listed, ranking } from "./lib/format.js";
+import { Frame } from "./lib/frame.js";
+import { Matrix } from "./lib/matrix.js";
+import { dot, softmax } from "./lib/math.js";
+import { heat, signedHeat } from "./lib/colour.js";
+import { live, useTrait } from "./lib/model.js";
 
-const show = (number, digits) => {
-  const text = number.toFixed(digits);
-  return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "\u2212");
-};
-
-const dot = (a, b) => a.reduce((sum, each, i) => sum + each * b[i], 0);
-
-/** softmax(scores); a score of -Infinity has weight 0. */
-export function softmax(scores) {
-  const top = Math.max(...scores);
-  const powers = scores.map((score) => Math.exp(score - top));
-  const total = powers.reduce((sum, each) => sum + each, 0);
-  return powers.map((power) => power / total);
-}
-
-/** The four steps for one query: dot products, scaled and masked scores, weights, output. */
-export function attend({ q, k, v, d_k, causal, scaled }, i) {
-  const products = k.map((key) => dot(q[i], key));
-  const scores = products.map((product, j) =>
-    causal && j > i ? -Infinity : scaled ? product / Math.sqrt(d_k) : product,
-  );
-  const weights = softmax(scores);
+/** The steps for query i: dot products, scaled scores, masked scores, weights, output. */
+function attend({ q, k, v, scores, causal, scaled }, i) {
+  const products = scores ? scores[i] : k.map((key) => dot(q[i], key));
+  const divided = products.map((product) => (scaled ? product / Math.sqrt(q[i].length) : product));
+  const masked = divided.map((score, j) => (causal && j > i ? -Infinity : score));
+  const weights = softmax(masked);
   const output = v[0].map((_, c) => dot(weights, v.map((value) => value[c])));
-  return { products, scores, weights, output };
+  return { products, divided, masked, weights, output };
 }
 
-const STATE = ["tokens", "q", "k", "v", "d_k", "causal", "scaled", "selected"];
-let figures = 0;
+const two = (number) => format(number, 2);
+const three = (number) => format(number, 3);
+const factor = (number) => (number < 0 ? `(${two(number)})` : two(number));
+const [PRODUCT, DIVIDED, MASKED, WEIGHT] = [0, 1, 2, 3];
+const OUTPUT = "output";
 
-function render({ model, el }) {
-  const id = `attention-${(figures += 1)}`;
-  const read = () => Object.fromEntries(STATE.map((name) => [name, model.get(name)]));
-  const first = structuredClone(read());
-  const { tokens, d_k: width } = first;
-  const write = (changes) => {
-    for (const [name, value] of Object.entries(changes)) model.set(name, value);
-    model.save_changes();
-  };
+/** A sum of products in words: 0.50·1.20 + 1.00·(−0.30). */
+function sumOfProducts(left, right, show = factor) {
+  return left.map((each, c) => html`${c > 0 && " + "}<span class="att-left">${show(each)}</span>·<span
+    class="att-right">${factor(right[c])}</span>`);
+}
 
-  const choices = tokens.map((_, i) =>
-    h("input", { type: "radio", name: `${id}-query`, value: i, onchange: () => write({ selected: i }) }),
-  );
-  const words = h("fieldset", { className: "att-words" },
-    h("legend", {}, "Query"),
-    ...tokens.map((token, i) => h("label", {}, choices[i], h("span", {}, token))));
-
-  const toggle = (name, ...label) => {
-    const box = h("input", { type: "checkbox", onchange: () => write({ [name]: box.checked }) });
-    return [box, h("label", { className: "att-toggle" }, box, h("span", {}, ...label))];
-  };
-  const [scaledBox, scaledLabel] = toggle("scaled", "divide by √", h("i", {}, "d"), h("sub", {}, "k"));
-  const [causalBox, causalLabel] = toggle("causal", "causal mask");
-  const reset = h("button", { type: "button", onclick: () => write(structuredClone(first)) }, "Reset");
-
-  const steps = tokens.map((token, j) => {
-    const cells = {
-      product: h("td", { className: "att-number" }),
-      score: h("td", { className: "att-number" }),
-      bar: h("span", { className: "att-bar" }),
-      weight: h("span", { className: "att-weight" }),
-      value: h("td", { className: "att-values" }, ...first.v[j].map(() => h("span"))),
-    };
-    cells.row = h("tr", {}, h("th", { scope: "row" }, token), cells.product, cells.score,
-      h("td", {}, h("span", { className: "att-track" }, cells.bar), cells.weight), cells.value);
-    return cells;
-  });
-  const scoreHead = h("th", { scope: "col" });
-  const stepsName = h("caption", {});
-  const stepsTable = h("table", { className: "att-steps" }, stepsName,
-    h("thead", {}, h("tr", {},
-      h("th", { scope: "col" }, "key"), h("th", { scope: "col" }, h("i", {}, "q · k")), scoreHead,
-      h("th", { scope: "col" }, "softmax"), h("th", { scope: "col" }, "value"))),
-    h("tbody", {}, ...steps.map((cells) => cells.row)));
-
-  const output = first.v[0].map(() => h("span"));
-  const sum = h("p", { className: "att-output" },
-    h("span", {}, "Weighted sum of the values:"), h("span", { className: "att-vector" }, ...output));
-
-  const tiles = tokens.map(() => tokens.map(() => h("td")));
-  const lines = tokens.map((token, i) =>
-    h("tr", { onclick: () => write({ selected: i }) }, h("th", { scope: "row" }, token), ...tiles[i]));
-  const long = tokens.some((token) => token.length > 4);
-  const map = h("table", { className: long ? "att-map att-long" : "att-map" },
-    h("caption", {}, "Attention weights of all queries (rows)"),
-    h("colgroup", {}, h("col", { style: `inline-size: ${1 + Math.max(...tokens.map((t) => t.length))}ch` })),
-    h("thead", {}, h("tr", {}, h("td"), ...tokens.map((token) => h("th", { scope: "col" }, h("span", {}, token))))),
-    h("tbody", {}, ...lines));
-
-  const vector = h("select", { id: `${id}-vector`, onchange: () => draw() },
-    h("option", { value: "query" }),
-    ...tokens.map((token, j) => h("option", { value: j }, `key of “${token}”`)));
-  const picked = () => {
-    const { selected } = read();
-    return vector.value === "query" ? ["q", selected] : ["k", Number(vector.value)];
-  };
-  const reach = Math.max(3, ...[...first.q, ...first.k].flat().map((each) => Math.ceil(Math.abs(each))));
-  const sliders = Array.from({ length: width }, (_, c) => {
-    const value = h("span", { className: "att-slid" });
-    const name = h("span", {});
-    const range = h("input", {
-      type: "range", min: -reach, max: reach, step: 0.1,
-      oninput: () => {
-        const [matrix, row] = picked();
-        const changed = structuredClone(model.get(matrix));
-        changed[row][c] = Number(range.value);
-        write({ [matrix]: changed });
-      },
-    });
-    return { range, value, name, label: h("label", {}, name, range, value) };
-  });
-  const touch = h("fieldset", { className: "att-touch" },
-    h("legend", {}, "Change the numbers"),
-    h("label", { htmlFor: `${id}-vector`, className: "att-select" }, "Vector: ", vector),
-    ...sliders.map(({ label }) => label));
-
-  const summary = h("p", { className: "att-summary", role: "status" });
-
-  function draw() {
-    const state = read();
-    const { selected, causal, scaled } = state;
-    const { products, scores, weights, output: mixed } = attend(state, selected);
-    const largest = Math.max(1e-9, ...state.v.flat().map(Math.abs));
-    const paint = (cell, number) => cell.style.setProperty("--fill", Math.min(1, Math.abs(number) / largest))
-      ?? cell.classList.toggle("att-negative", number < 0);
-
-    choices.forEach((choice, i) => { choice.checked = i === selected; });
-    scaledBox.checked = scaled;
-    causalBox.checked = causal;
-    stepsName.textContent = `Attention weights of “${tokens[selected]}”`;
-    scoreHead.replaceChildren(...(scaled ? ["÷ √", h("i", {}, "d"), h("sub", {}, "k")] : ["score"]));
-    steps.forEach((cells, j) => {
-      const hidden = scores[j] === -Infinity;
-      cells.row.classList.toggle("att-hidden", hidden);
-      cells.product.textContent = show(products[j], 2);
-      cells.score.textContent = hidden ? "\u2212∞" : show(scores[j], 2);
-      cells.bar.style.inlineSize = `${100 * weights[j]}%`;
-      cells.weight.textContent = show(weights[j], 3);
-      cells.value.title = `(${state.v[j].map((each) => show(each, 2)).join(", ")})`;
-      cells.value.setAttribute("aria-label", cells.value.title);
-      [...cells.value.children].forEach((dotted, c) => paint(dotted, state.v[j][c]));
-    });
-    output.forEach((cell, c) => { cell.textContent = show(mixed[c], 2); paint(cell, mixed[c]); });
-    tiles.forEach((row, i) => {
-      const rowWeights = i === selected ? weights : attend(state, i).weights;
-      lines[i].classList.toggle("att-selected", i === selected);
-      row.forEach((tile, j) => {
-        tile.textContent = causal && j > i ? "" : show(rowWeights[j], 2);
-        tile.style.setProperty("--fill", rowWeights[j]);
-      });
-    });
-
-    vector.options[0].textContent = `query of “${tokens[selected]}”`;
-    const [matrix, row] = picked();
-    sliders.forEach(({ range, value, name }, c) => {
-      const number = state[matrix][row][c];
-      name.replaceChildren(h("i", {}, matrix), h("sub", {}, c + 1));
-      range.value = number;
-      value.textContent = show(number, 2);
-    });
-
-    const order = weights.map((_, j) => j).sort((a, b) => weights[b] - weights[a]);
-    const [most, second] = order;
-    const then = second === undefined || weights[second] < 0.0005 ? "" :
-      `, then to “${tokens[second]}” (${show(weights[second], 3)})`;
-    summary.textContent =
-      `“${tokens[selected]}” attends most to “${tokens[most]}” (${show(weights[most], 3)})${then}. ` +
-      `The ${tokens.length} weights sum to 1.`;
+/** How the number in a cell is computed; `step` is a column of the table of steps, or OUTPUT. */
+function Arithmetic({ state, steps, step, at }) {
+  const { tokens, selected: i } = state;
+  const { products, divided, masked, weights, output } = steps;
+  const width = state.q[i].length;
+  const pair = html`query “${tokens[i]}”, key “${tokens[at]}”`;
+  const line = (name, formula, result) => html`<p class="att-arithmetic" data-step=${step}>
+    <b>${name}</b><br /><span class="att-formula">${formula}</span> = <strong>${result}</strong>
+  </p>`;
+  if (step === PRODUCT) {
+    if (state.scores) return line(html`Score, ${pair}`, "set by you", two(products[at]));
+    return line(html`Dot product, ${pair}`, sumOfProducts(state.q[i], state.k[at]), two(products[at]));
   }
-
-  el.classList.add("att");
-  el.setAttribute("role", "group");
-  el.setAttribute("aria-label", "Interactive figure: self-attention, one query at a time");
-  el.append(words, h("div", { className: "att-options" }, scaledLabel, causalLabel, reset),
-    stepsTable, sum, h("div", { className: "att-columns" }, map, touch), summary);
-  for (const name of STATE) model.on(`change:${name}`, draw);
-  draw();
-  return () => { for (const name of STATE) model.off(`change:${name}`, draw); };
+  if (step === DIVIDED) {
+    if (!state.scaled) return line(html`Not scaled, ${pair}`, two(products[at]), two(divided[at]));
+    return line(html`Scaled score, ${pair}`,
+      html`${two(products[at])} ÷ √${width} = ${two(products[at])} ÷ ${three(Math.sqrt(width))}`,
+      two(divided[at]));
+  }
+  if (step === MASKED) {
+    const hidden = masked[at] === -Infinity;
+    return line(html`Mask, ${pair}`,
+      hidden ? `key ${at + 1} is after query ${i + 1}: ${two(divided[at])} is replaced`
+        : `key ${at + 1} may be attended to: ${two(divided[at])} is kept`, two(masked[at]));
+  }
+  if (step === WEIGHT) {
+    const powers = masked.map(Math.exp);
+    const total = powers.reduce((sum, each) => sum + each, 0);
+    return line(html`Softmax, ${pair}`,
+      html`exp(${two(masked[at])}) ÷ (${masked.map((score, j) => `${j ? " + " : ""}exp(${two(score)})`)})
+        = ${three(powers[at])} ÷ ${three(total)}`, three(weights[at]));
+  }
+  return line(html`Output of “${tokens[i]}”, component ${at + 1}`,
+    sumOfProducts(weights, state.v.map((value) => value[at]), three), two(output[at]));
 }
 
-export default { render };
+/** The sentence of the status line; equal weights are a tie. */
+function describe(tokens, i, weights) {
+  const [first, second] = ranking(weights, 3);
+  const named = (group) => listed(group.map((j) => `“${tokens[j]}”`));
+  const part = (group) => `${three(weights[group[0]])}${group.length > 1 ? " each" : ""}`;
+  const most = first.length === 1 ? "attends most to" : "attends equally to";
+  const next = second && weights[second[0]] >= 0.0005 ? `, then to ${named(second)} (${part(second)})` : "";
+  return `“${tokens[i]}” ${most} ${named(first)} (${part(first)})${next}. The ${tokens.length} weights sum to 1.`;
+}
+
+/** A selector of a vector, and a slider for each of its components. */
+function VectorEditor({ state, set }) {
+  const { tokens, selected } = state;
+  const [choice, choose] = useState("q");
+  const options = [["q", `query of “${tokens[selected]}”`],
+    ...tokens.map((token, j) => [`k${j}`, `key of “${token}”`]),
+    ...tokens.map((token, j) => [`v${j}`, `value of “${token}”`])];
+  const matrix = choice[0];
+  const row = matrix === "q" ? selected : Number(choice.slice(1));
+  const change = (c, number) =>
+    set[matrix](state[matrix].map((line, i) => (i === row ? line.with(c, number) : line)));
+  return html`<fieldset class="att-editor">
+    <legend>Change the numbers</legend>
+    <${Select} label="Vector" value=${choice} onInput=${choose} options=${options} />
+    ${state[matrix][row].map((number, c) => html`<${Range} key=${choice + c}
+      label=${html`<i>${matrix}</i><sub>${c + 1}</sub>`} value=${number} min=${-4} max=${4} step=${0.1}
+      digits=${2} onInput=${(next) => change(c, next)} />`)}
+  </fieldset>`;
+}
+
+/** A slider for the score of each key. */
+function ScoreEditor({ state, set }) {
+  const { tokens, selected: i, scores } = state;
+  const change = (j, number) => set.scores(scores.with(i, scores[i].with(j, number)));
+  return html`<fieldset class="att-editor">
+    <legend>Change the scores of “${tokens[i]}”</legend>
+    ${scores[i].map((score, j) => html`<${Range} key=${j} label=${`score of “${tokens[j]}”`} value=${score}
+      min=${-10} max=${10} step=${0.1} digits=${2} onInput=${(next) => change(j, next)} />`)}
+  </fieldset>`;
+}
+
+function Bench({ model }) {
+  const tokens = model.get("tokens");
+  const state = { tokens };
+  const set = {};
+  for (const name of ["q", "k", "v", "scores", "causal", "scaled", "selected"]) {
+    [state[name], set[name]] = useTrait(model, name);
+  }
+  const [[step, at], pick] = useState([PRODUCT, 0]);
+  const i = state.selected;
+  const all = tokens.map((_, row) => attend(state, row));
+  const steps = all[i];
+  const largest = Math.max(1e-9, ...state.v.flat().map(Math.abs));
+  const edit = (what) => set.scores(what === "scores" ? all.map(({ products }) => products) : null);
+
+  const controls = html`
+    <${Choice} label="Query" value=${i} onInput=${set.selected} options=${tokens.map((token, j) => [j, token])} />
+    <${Choice} label="Change" value=${state.scores ? "scores" : "vectors"} onInput=${edit}
+      options=${[["vectors", "vectors"], ["scores", "scores"]]} />
+    <${Check} label=${html`divide by √<i>d</i><sub>k</sub>`} value=${state.scaled} onInput=${set.scaled} />
+    <${Check} label="causal mask" value=${state.causal} onInput=${set.causal} />`;
+
+  return html`<${Frame} title="Attention, step by step" controls=${controls}
+    task="select a number in the tables to see how it is computed, then change a vector, the scaling or the mask."
+    shows=${html`A weight depends on all scores: raising one score lowers every other weight of that query. The
+      output is a weighted average of the values.`}
+    status=${describe(tokens, i, steps.weights)}>
+    <div class="att-steps"><${Matrix} label=${`Attention of “${tokens[i]}”, from scores to weights`} corner="key"
+      rows=${tokens} columns=${[html`<i>q</i> · <i>k</i>`, html`÷ √<i>d</i><sub>k</sub>`, "mask", "softmax"]}
+      values=${tokens.map((_, j) => [steps.products[j], steps.divided[j], steps.masked[j], steps.weights[j]])}
+      selected=${step === OUTPUT ? null : [at, step]} onSelect=${([j, column]) => pick([column, j])}
+      text=${(value, _, column) => (column === WEIGHT ? three(value) : two(value))}
+      colour=${(value, _, column) => (column === WEIGHT ? heat(value) : "var(--live-page)")}
+      hidden=${(j, column) => column >= MASKED && steps.masked[j] === -Infinity} /></div>
+    <div class="att-output"><${Matrix} label="Output: the weighted sum of the values" rows=${["output"]} columns=${[]}
+      values=${[steps.output]} selected=${step === OUTPUT ? [0, at] : null} onSelect=${([, c]) => pick([OUTPUT, c])}
+      colour=${(value) => signedHeat(value, largest)} /></div>
+    <${Arithmetic} state=${state} steps=${steps} step=${step} at=${at} />
+    <div class=${tokens.length > 6 ? "live-drawing" : "live-columns"}>
+      <div class="att-map"><${Matrix} label="Weights of all queries (rows)" rows=${tokens} columns=${tokens}
+        corner="" values=${all.map(({ weights }) => weights)} selected=${step === WEIGHT ? [i, at] : null}
+        hidden=${(row, j) => state.causal && j > row}
+        onSelect=${([row, j]) => { set.selected(row); pick([WEIGHT, j]); }} /></div>
+      <${state.scores ? ScoreEditor : VectorEditor} state=${state} set=${set} />
+    </div>
+  <//>`;
+}
+
+export const render = live(Bench, ["q", "k", "v", "scores", "causal", "scaled", "selected"]);

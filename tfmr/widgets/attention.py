@@ -1,11 +1,8 @@
-"""Interactive self-attention: select a query, change its components, and observe the weights."""
+"""Attention as a bench: change vectors or scores, and observe every step of the computation."""
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-import anywidget
 import torch
 import traitlets
 from jaxtyping import Float
@@ -13,8 +10,7 @@ from torch import Tensor
 
 from tfmr.attention import causal_mask, scaled_dot_product_attention
 from tfmr.errors import require
-
-HERE = Path(__file__).parent
+from tfmr.widgets.figure import LiveFigure
 
 
 def _rows(name: str, matrix: Tensor | Sequence[Sequence[float]], length: int) -> list[list[float]]:
@@ -33,13 +29,14 @@ def _rows(name: str, matrix: Tensor | Sequence[Sequence[float]], length: int) ->
     return rows
 
 
-class AttentionFigure(anywidget.AnyWidget):
-    r"""Scaled dot-product attention of a short sentence, one query at a time.
+class AttentionFigure(LiveFigure):
+    r"""Scaled dot-product attention of a short sentence, with the arithmetic of every number.
 
-    The figure shows the four steps for the ``selected`` query (dot products, division by
-    :math:`\sqrt{d_k}`, softmax, weighted sum) and the attention weights of all queries. The traits
-    ``selected``, ``causal``, ``scaled``, ``q`` and ``k`` are synchronised with Python. Vaswani et
-    al. (2017), section 3.2.1.
+    The figure shows the steps for the ``selected`` query (dot products, division by
+    :math:`\sqrt{d_k}`, mask, softmax, weighted sum) and the attention weights of all queries. The
+    traits ``selected``, ``causal``, ``scaled``, ``q``, ``k``, ``v`` and ``scores`` are synchronised
+    with Python. If ``scores`` is not ``None``, it replaces the dot products. Vaswani et al. (2017),
+    section 3.2.1.
 
     Args:
         tokens: at most 12 tokens.
@@ -55,14 +52,12 @@ class AttentionFigure(anywidget.AnyWidget):
             range.
     """
 
-    _esm = HERE / "attention.js"
-    _css = HERE / "attention.css"
-
     tokens = traitlets.List(traitlets.Unicode()).tag(sync=True)
     q = traitlets.List(traitlets.List(traitlets.Float())).tag(sync=True)
     k = traitlets.List(traitlets.List(traitlets.Float())).tag(sync=True)
     v = traitlets.List(traitlets.List(traitlets.Float())).tag(sync=True)
-    d_k = traitlets.Int().tag(sync=True)
+    scores = traitlets.List(traitlets.List(traitlets.Float()), allow_none=True, default_value=None)
+    scores.tag(sync=True)
     causal = traitlets.Bool().tag(sync=True)
     scaled = traitlets.Bool().tag(sync=True)
     selected = traitlets.Int().tag(sync=True)
@@ -85,17 +80,15 @@ class AttentionFigure(anywidget.AnyWidget):
             f"selected must be the index of a token, 0 to {length - 1}: got {selected}",
         )
         queries, keys = _rows("q", q, length), _rows("k", k, length)
-        d_k = len(queries[0])
         require(
-            d_k == len(keys[0]),
-            f"queries and keys must have the same d_k: got {d_k} and {len(keys[0])}",
+            len(queries[0]) == len(keys[0]),
+            f"queries and keys must have the same d_k: got {len(queries[0])} and {len(keys[0])}",
         )
         super().__init__(
             tokens=list(tokens),
             q=queries,
             k=keys,
             v=_rows("v", v, length),
-            d_k=d_k,
             selected=selected,
             causal=causal,
             scaled=scaled,
@@ -105,16 +98,20 @@ class AttentionFigure(anywidget.AnyWidget):
         """The current attention weights, computed by :mod:`tfmr.attention`."""
         q, k, v = (torch.tensor(rows) for rows in (self.q, self.k, self.v))
         mask = causal_mask(len(self.tokens)) if self.causal else None
+        root = math.sqrt(q.shape[1])
+        if self.scores is not None:
+            # The identity as keys makes the rows of the scores the queries.
+            length = len(self.tokens)
+            q = torch.tensor(self.scores) * (math.sqrt(length) / root)
+            k = torch.eye(length)
         if not self.scaled:
-            q = q * math.sqrt(self.d_k)
+            q = q * root
         return scaled_dot_product_attention(q, k, v, mask)[1]
 
-    def __repr__(self) -> str:
-        sentence = " ".join(self.tokens)
-        return f"Interactive figure: self-attention over “{sentence}”, one query at a time."
+    def output(self) -> Float[Tensor, "query d_v"]:
+        """The current output: the weighted sums of the values."""
+        return self.weights() @ torch.tensor(self.v)
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The output that a notebook stores: the view, and a text where it cannot be displayed."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        return {**(data or {}), "text/plain": repr(self)}, metadata
+    def summary(self) -> str:
+        """The sentence that it shows."""
+        return f"attention over “{' '.join(self.tokens)}”, step by step."

@@ -1,0 +1,352 @@
+"""The tables of :mod:`benchmarks.tables` about trained models and small experiments."""
+
+import math
+from collections.abc import Iterable, Sequence
+from statistics import mean, median
+
+from benchmarks.markdown import NOTHING, Row, markdown, spread
+from benchmarks.paired import paired_difference
+from benchmarks.record import Record
+
+
+def heads(record: Record) -> list[str]:
+    """The loss of quality without each sublayer and each head, in BLEU and in nats."""
+    intact, *ablated = record["rows"]
+    sublayers = [row for row in ablated if row["ablated"] == "sublayer"]
+    n_heads = max((row["head"] for row in ablated if row["ablated"] == "head"), default=0)
+
+    def lost(row: Row) -> str:
+        bleu = intact["valid_bleu"] - row["valid_bleu"]
+        return f"{bleu:.1f} / {row['valid_loss'] - intact['valid_loss']:.3f}"
+
+    lines = []
+    for whole in sublayers:
+        where = {name: whole[name] for name in ("stack", "sublayer", "layer")}
+        own = [row for row in ablated if row["ablated"] == "head" and where.items() <= row.items()]
+        cells = [lost(row) for row in own] + [NOTHING] * (n_heads - len(own))
+        lines.append([" ".join(str(value) for value in where.values()), lost(whole), *cells])
+    settings = record["settings"]
+    return [
+        "Decrease of BLEU / increase of cross-entropy in nats per token when a sublayer or one of "
+        f"its heads is ablated, on {settings['sentences']} sentences of the "
+        f"{settings['split']} set of {settings['corpus']} {settings['direction']}. The whole model "
+        f"has {intact['valid_bleu']:.1f} BLEU (greedy) and a cross-entropy of "
+        f"{intact['valid_loss']:.3f}.",
+        markdown(["", "sublayer", *(f"head {k + 1}" for k in range(n_heads))], lines),
+    ]
+
+
+def recall(record: Record) -> list[str]:
+    """Accuracy by network and distance: median and range over the seeds."""
+    rows, settings = record["rows"], record["settings"]
+    distances = list(dict.fromkeys(row["distance"] for row in rows))
+    found: dict[tuple[str, int], list[float]] = {}
+    for row in rows:
+        found.setdefault((row["network"], row["distance"]), []).append(row["accuracy"])
+    parameters = {row["network"]: row["parameters"] for row in rows}
+    lines = []
+    for network, count in parameters.items():
+        cells = [
+            f"{median(seeds):.2f} ({min(seeds):.2f}–{max(seeds):.2f})"
+            for seeds in (found[network, distance] for distance in distances)
+        ]
+        lines.append([network, f"{count:,}", *cells])
+    return [
+        "Accuracy of recalling the first symbol by distance in steps, after "
+        f"{settings['steps']} training steps, {len(settings['seeds'])} seeds: the median, with the "
+        f"lowest and the highest in parentheses. Chance level is {settings['chance']:.2f}.",
+        markdown(["", "parameters", *(str(distance) for distance in distances)], lines),
+    ]
+
+
+INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
+    "logit lens": (
+        "Logit lens: what the decoder predicts after each block (0: the embeddings). Agreement is "
+        "the fraction of positions at which the most probable token is the same as after the last "
+        "block; probability and rank are those of that token.",
+        ("depth",),
+        {
+            "agreement": ("agreement", ".3f"),
+            "probability": ("probability", ".3f"),
+            "median_rank": ("median rank", ".0f"),
+            "input_token": ("most probable: input token", ".3f"),
+            "loss": ("cross-entropy", ".2f"),
+        },
+    ),
+    "patching": (
+        "Activation patching with pairs of sentences that differ in one noun: the fraction of the "
+        "difference between their logit differences that each patch restores.",
+        ("part", "depth", "layer", "head", "positions"),
+        {"effect": ("effect", ".3f")},
+    ),
+    "feed-forward": (
+        "A feed-forward network of the decoder with its output replaced: the increase of the "
+        "cross-entropy, and the fraction of tokens for which the most probable next token is the "
+        "input token.",
+        ("layer", "output"),
+        {
+            "loss_increase": ("cross-entropy", ".3f"),
+            "input_token": ("most probable: input token", ".4f"),
+        },
+    ),
+    "repetition": (
+        "Greedy decoding of the validation set; each row names the ablated sublayer and states "
+        "whether a token may follow itself. Repeated is the fraction of tokens equal to the "
+        "one before.",
+        ("ablated", "repetition"),
+        {
+            "bleu": ("BLEU", ".1f"),
+            "tokens": ("tokens per sentence", ".1f"),
+            "repeated": ("repeated", ".3f"),
+        },
+    ),
+    "decoding": (
+        "BLEU of greedy decoding and of beam search.",
+        ("split",),
+        {
+            "greedy": ("greedy", ".1f"),
+            "beam4": ("beam 4", ".1f"),
+            "difference": ("difference", ".1f"),
+        },
+    ),
+}
+"""For each analysis: a description, the columns that name a row, and title and format of the
+others."""
+
+
+def inside(record: Record) -> list[str]:
+    """A table for each analysis, with intervals."""
+    settings = record["settings"]
+    parts = [
+        f"Analyses of the recorded model on {settings['corpus']} {settings['direction']}. In "
+        "parentheses: 95 % bootstrap intervals over sentences or pairs."
+    ]
+    for analysis, (about, names, columns) in INSIDE.items():
+        rows = [row for row in record["rows"] if row["analysis"] == analysis]
+        if rows:
+            lines = [
+                [
+                    ", ".join(_named(name, row[name], names) for name in names if name in row),
+                    *(_with_interval(row, column, form) for column, (_, form) in columns.items()),
+                ]
+                for row in rows
+            ]
+            header = [
+                names[0] if len(names) == 1 else "",
+                *(title for title, _ in columns.values()),
+            ]
+            parts += [about, markdown(header, lines)]
+    return parts
+
+
+def _named(name: str, value: object, names: Sequence[str]) -> str:
+    """A number with its name where several columns name a row; a text alone."""
+    return f"{name} {value}" if isinstance(value, int) and len(names) > 1 else str(value)
+
+
+def _with_interval(row: Row, column: str, form: str) -> str:
+    low, high = row[f"{column}_interval"]
+    return f"{row[column]:{form}} ({low:{form}} to {high:{form}})"
+
+
+def depth(record: Record) -> list[str]:
+    """The losses of stacks, by depth, warm-up and learning rate."""
+    settings, rows = record["settings"], record["rows"]
+    rates = list(dict.fromkeys(row["peak_lr"] for row in rows))
+    groups: dict[tuple[str, int, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["stack"], row["blocks"], row["warmup"]), []).append(row)
+    lines = [
+        [
+            *(str(value) for value in group),
+            f"{median(row['stream'] for row in own):.2g}",
+            f"{median(row['cosine'] for row in own):.2f}",
+            f"{median(row['first_grad'] / row['last_grad'] for row in own):.2g}",
+            *(_losses(row["loss"] for row in own if row["peak_lr"] == rate) for rate in rates),
+        ]
+        for group, own in groups.items()
+    ]
+    return [
+        "Stacks that differ in what surrounds each sublayer. Stream, cosine and gradient are "
+        "measured before training: the root mean square of the last block's output, the mean "
+        "cosine between its vectors, and the gradient norm of the first block divided by the "
+        f"gradient norm of the last block (medians of {len(settings['seeds'])} seeds). The other "
+        "columns have, for each peak learning rate, the training loss after "
+        f"{settings['steps']} steps in nats: the median, with the lowest and the highest of the "
+        "seeds in parentheses. A uniform "
+        f"prediction has the loss {settings['uniform_loss']:.2f}.",
+        markdown(
+            ["", "blocks", "warm-up", "stream", "cosine", "gradient", *(f"{r:g}" for r in rates)],
+            lines,
+        ),
+    ]
+
+
+def _losses(losses: Iterable[float | None]) -> str:
+    """Median and range; a run that diverged has no loss and counts as infinite."""
+    numbers = [math.inf if loss is None else loss for loss in losses]
+    return f"{median(numbers):.3g} ({min(numbers):.3g}–{max(numbers):.3g})"
+
+
+def stream(record: Record) -> list[str]:
+    """Growth of the residual stream, gradients and loss, before and after training."""
+    settings, rows = record["settings"], record["rows"]
+    first, last = min(settings["steps"]), max(settings["steps"])
+    found = {(row["stack"], row["blocks"], row["step"]): row for row in rows}
+    ends = [
+        (stack, blocks, row, found[stack, blocks, last])
+        for (stack, blocks, step), row in found.items()
+        if step == first
+    ]
+    lines = [
+        [
+            *(stack, str(blocks)),
+            *(f"{row['stream'][-1] / row['stream'][0]:.2g}" for row in (before, after)),
+            *(f"{row['gradient'][0] / row['gradient'][-1]:.2g}" for row in (before, after)),
+            *(f"{row['loss']:.3g}" for row in (before, after)),
+        ]
+        for stack, blocks, before, after in ends
+    ]
+    return [
+        f"Encoder stacks before training and after {last} steps with the learning rate "
+        f"{settings['peak_lr']:g}, one seed. Growth: the vector norm of the stream after the last "
+        "block divided by that of the input. Gradient: the gradient norm of the first block "
+        "divided by that of the last. Loss: in nats, on a batch that is not trained on; a uniform "
+        f"prediction has the loss {settings['uniform_loss']:.2f}.",
+        markdown(
+            ["", "blocks", *(f"{name}, {when}" for name in ("growth", "gradient", "loss")
+                             for when in ("before", "after"))],
+            lines,
+        ),
+    ]  # fmt: skip
+
+
+def replay(record: Record) -> list[str]:
+    """Losses, sharpness of the cross-attention and a translation, step by step."""
+    settings = record["settings"]
+    lines = [
+        [
+            f"{row['step']:,}",
+            *(f"{row[name]:.3f}" for name in ("train_loss", "valid_loss", "entropy")),
+            row["output"],
+        ]
+        for row in record["rows"]
+    ]
+    return [
+        f"The recipe {settings['recipe']}, {settings['direction']}, one seed. Losses in nats per "
+        f"token on {settings['sentences']} sentence pairs, without label smoothing and dropout. "
+        f"Entropy: cross-attention of decoder block {settings['block'] + 1} for the sentence "
+        f"“{settings['source']}”, in nats. Reference: “{settings['reference']}”.",
+        markdown(["step", "training loss", "validation loss", "entropy", "translation"], lines),
+    ]
+
+
+def ablations(record: Record) -> list[str]:
+    """Results with and without label smoothing and warm-up, and their paired differences."""
+    settings, rows = record["settings"], record["rows"]
+    columns = {
+        "valid_loss": "cross-entropy",
+        "valid_exact": "exact matches",
+        "correct": "probability of the correct token",
+        "confidence": "confidence",
+        "accuracy": "accuracy",
+    }
+    smoothed, sharp = (
+        [row for row in rows if variant.items() <= row.items()]
+        for variant in (
+            {"norm": "pre", "peak_lr": settings["recipe_lr"], "warmup": True} | smoothing
+            for smoothing in ({"label_smoothing": 0.1}, {"label_smoothing": 0.0})
+        )
+    )
+    lines = [
+        [title, *(f"{mean(row[column] for row in own):.3f}" for column in columns)]
+        for title, own in (("with", smoothed), ("without", sharp))
+    ]
+    lines.append(["difference", *(_difference(smoothed, sharp, column) for column in columns)])
+    parts = [
+        f"A small model with the recipe {settings['recipe']} ({settings['direction']}), "
+        f"{settings['steps']} steps, "
+        f"evaluated on {settings['sentences']} sentences of the {settings['split']} set: means of "
+        f"{len(settings['seeds'])} seeds. Differences (with minus without) are paired by seed, "
+        "with the 95 % confidence interval of Student's t. The cross-entropy is without label "
+        "smoothing, in nats per token; confidence is the probability of the most probable token, "
+        "and accuracy how often this token is correct.",
+        "**Label smoothing**",
+        markdown(["", *columns.values()], lines),
+        f"**Warm-up** of {settings['train.warmup']} steps, with label smoothing.",
+    ]
+    lines = []
+    for norm in dict.fromkeys(row["norm"] for row in rows):
+        for rate in sorted({row["peak_lr"] for row in rows if row["norm"] == norm}):
+            variant = {"norm": norm, "peak_lr": rate, "label_smoothing": 0.1}
+            own = [row for row in rows if variant.items() <= row.items()]
+            warm, cold = ([r for r in own if r["warmup"] is with_] for with_ in (True, False))
+            cells = [f"{norm}-norm, {rate:g}"]
+            for column in ("valid_loss", "valid_exact"):
+                cells += [_mean(warm, column), _mean(cold, column), _difference(warm, cold, column)]
+            lines.append(cells)
+    header = [
+        f"{title}{name}"
+        for name in ("cross-entropy", "exact matches")
+        for title in ("with: ", "without: ", "difference: ")
+    ]
+    return [*parts, markdown(["norm, peak learning rate", *header], lines)]
+
+
+def _mean(rows: Sequence[Row], column: str) -> str:
+    """The mean of a column, or how many runs diverged."""
+    diverged = sum(row["diverged"] for row in rows)
+    return f"{diverged} diverged" if diverged else f"{mean(row[column] for row in rows):.3f}"
+
+
+def _difference(rows: Sequence[Row], baseline: Sequence[Row], column: str) -> str:
+    """The paired difference of a column, with its interval."""
+    if any(row["diverged"] for row in [*rows, *baseline]):
+        return NOTHING
+    found = paired_difference([r[column] for r in rows], [r[column] for r in baseline])
+    return f"{found.mean:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
+
+
+def copying(record: Record) -> list[str]:
+    """The fraction of sequences repeated without an error, by variant and length."""
+    settings, rows = record["settings"], record["rows"]
+    lines = []
+    for variant in dict.fromkeys(row["variant"] for row in rows):
+        own = [row for row in rows if row["variant"] == variant]
+        by_length = zip(*(row["accuracy"] for row in own), strict=True)
+        spreads = (spread(numbers, digits=3) for numbers in by_length)
+        lines.append([variant, f"{own[0]['parameters']:,}", f"{own[0]['steps']:,}", *spreads])
+    seeds = len(settings["seeds"])
+    header = ["", "parameters", "steps", *(f"{n} digits" for n in settings["lengths"])]
+    return [
+        f"Fraction of {settings['sequences']:,} random sequences of digits that are repeated "
+        f"without an error, {seeds} seed{'s' * (seeds != 1)}: the mean, with the lowest and the "
+        "highest in parentheses.",
+        markdown(header, lines),
+    ]
+
+
+def translator(record: Record) -> list[str]:
+    """BLEU of the models in Python and in the page; size and speed of the page."""
+    rows, settings = record["rows"], record["settings"]
+    quality, speed = [], []
+    for row in rows:
+        name = f"{row['model']}, {'greedy' if row['beam'] == 1 else 'beam ' + str(row['beam'])}"
+        same = f"{row['same']:,} of {row['sentences']:,}" if "same" in row else NOTHING
+        bleu = f"{row['test_bleu']:.2f}"
+        quality.append([name, row["system"], bleu, f"{row['test_exact']:.3f}", same])
+        if row["system"] == "page":
+            sizes = (f"{row[size] / 1e6:.2f}" for size in ("bytes", "bytes_gzip"))
+            times = (f"{row[f'seconds_to_{what}']:.2g}" for what in ("read", "first_token"))
+            speed.append([name, *sizes, *times, f"{row['tokens_per_second']:.0f}"])
+    header = ["", "size, MB", "compressed, MB", "reading, s", "first token, s", "tokens/s"]
+    return [
+        f"The test set, translated by Python with the weights of the checkpoint, by Python with "
+        f"the rounded weights of the page, and by the page in {settings['browser']}. *Equal* is "
+        "the number of translations that are equal: of Python rounded and not rounded, and of the "
+        "page and Python rounded.",
+        markdown(["", "system", "BLEU", "exact matches", "equal"], quality),
+        "**Size and speed of the page**, on one thread: the median time until the first token, "
+        "tokenization and encoder included, and the tokens per second of the whole translation.",
+        markdown(header, speed),
+    ]

@@ -1,0 +1,233 @@
+// The frame of a page: colours, sidebars, menus, copy buttons, contents that follow the reader, and areas
+// that scroll. It replaces the scripts of the theme.
+
+const root = document.documentElement;
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+const one = (selector) => document.querySelector(selector);
+
+function svg(path) {
+  const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const shape = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  const attributes = { viewBox: "0 0 16 16", width: "1em", height: "1em", fill: "currentColor", "aria-hidden": "true" };
+  for (const [name, value] of Object.entries(attributes)) drawing.setAttribute(name, value);
+  drawing.classList.add("icon");
+  shape.setAttribute("d", path);
+  drawing.append(shape);
+  return drawing;
+}
+
+// Colours
+
+const MODES = { auto: "as the system", light: "light", dark: "dark" };
+const system = matchMedia("(prefers-color-scheme: dark)");
+
+function setMode(mode) {
+  root.dataset.mode = mode;
+  root.dataset.theme = mode === "auto" ? (system.matches ? "dark" : "light") : mode;
+  for (const button of all(".theme-switch-button")) {
+    button.setAttribute("aria-label", `Colours: ${MODES[mode]}`);
+    button.title = button.ariaLabel;
+  }
+}
+
+function nextMode() {
+  const order = system.matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
+  const mode = order[(order.indexOf(root.dataset.mode) + 1) % order.length];
+  setMode(mode);
+  try {
+    localStorage.setItem("mode", mode);
+  } catch {
+    // Storage is blocked: the choice holds for this page.
+  }
+}
+
+setMode(root.dataset.mode in MODES ? root.dataset.mode : "auto");
+system.addEventListener("change", () => setMode(root.dataset.mode));
+for (const button of all(".theme-switch-button")) button.addEventListener("click", nextMode);
+
+// Buttons of the header
+
+for (const button of all(".btn-fullscreen-button")) {
+  button.addEventListener("click", () =>
+    document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
+  );
+}
+for (const button of all(".btn-download-pdf-button")) button.addEventListener("click", () => print());
+
+for (const toggle of all(".dropdown-toggle")) {
+  const menu = toggle.parentElement.querySelector(".dropdown-menu");
+  const show = (open) => {
+    menu.classList.toggle("show", open);
+    toggle.setAttribute("aria-expanded", String(open));
+  };
+  toggle.addEventListener("click", () => show(!menu.classList.contains("show")));
+  document.addEventListener("click", ({ target }) => {
+    if (!toggle.parentElement.contains(target)) show(false);
+  });
+  toggle.parentElement.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape") return;
+    show(false);
+    toggle.focus();
+  });
+}
+
+function closeOutside({ target, currentTarget }) {
+  if (target === currentTarget) currentTarget.close();
+}
+
+// Sidebars: beside the text on a wide screen, in a dialog on a phone
+
+const wide = matchMedia("(min-width: 992px)");
+
+function move(from, to) {
+  to.append(...from.childNodes);
+  to.classList.add(...from.classList);
+  from.className = "";
+}
+
+for (const side of ["primary", "secondary"]) {
+  const sidebar = one(`#pst-${side}-sidebar`);
+  const dialog = one(`#pst-${side}-sidebar-modal`);
+  const toggle = one(`.${side}-toggle`);
+  if (!sidebar || !dialog) {
+    toggle?.remove();
+    continue;
+  }
+  toggle?.addEventListener("click", () => {
+    if (side === "primary" && wide.matches) {
+      sidebar.classList.toggle("pst-sidebar-hidden");
+      return;
+    }
+    move(sidebar, dialog);
+    dialog.showModal();
+  });
+  dialog.addEventListener("close", () => {
+    move(dialog, sidebar);
+    toggle.focus();
+  });
+  dialog.addEventListener("click", (event) => {
+    closeOutside(event);
+    if (event.target.closest("a[href*='#']")) dialog.close();
+  });
+}
+
+const chapter = all("#pst-primary-sidebar .current > a").at(-1);
+if (chapter && chapter.offsetTop > innerHeight / 2) {
+  one("#pst-primary-sidebar").scrollTop = chapter.offsetTop - innerHeight / 4;
+}
+
+// Copy buttons
+
+const COPY = "M4 2a2 2 0 0 1 2-2h8a2 2 0 0 1 2 2v8a2 2 0 0 1-2 2H6a2 2 0 0 1-2-2zm2-1a1 1 0 0 0-1 1v8a1 1 0 0 0 1 1h8a1 1 0 0 0 1-1V2a1 1 0 0 0-1-1zM2 5a1 1 0 0 0-1 1v8a1 1 0 0 0 1 1h8a1 1 0 0 0 1-1v-1h1v1a2 2 0 0 1-2 2H2a2 2 0 0 1-2-2V6a2 2 0 0 1 2-2h1v1z";
+const DONE = "M13.854 3.646a.5.5 0 0 1 0 .708l-7 7a.5.5 0 0 1-.708 0l-3.5-3.5a.5.5 0 1 1 .708-.708L6.5 10.293l6.646-6.647a.5.5 0 0 1 .708 0";
+
+function code(block) {
+  const copy = block.cloneNode(true);
+  for (const prompt of copy.querySelectorAll(".linenos, .gp, .go")) prompt.remove();
+  return copy.textContent.trimEnd();
+}
+
+for (const block of all("div.highlight pre")) {
+  const button = document.createElement("button");
+  button.className = "copybtn";
+  button.type = "button";
+  button.setAttribute("aria-label", "Copy");
+  button.title = "Copy";
+  button.append(svg(COPY));
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(code(block));
+    button.replaceChildren(svg(DONE));
+    button.title = "Copied";
+    setTimeout(() => {
+      button.replaceChildren(svg(COPY));
+      button.title = "Copy";
+    }, 2000);
+  });
+  block.after(button);
+}
+
+// Areas that scroll sideways can be reached with the keyboard. Formulas within a line never can.
+
+const AREAS = [
+  ["div.highlight pre", "Code"],
+  ["div.math", "Formula"],
+  [".wide-table, .pst-scrollable-table-container", "Table"],
+  [".figure-body", "Figure"],
+  [".cell_output > .output, div.cell_output", "Output"],
+];
+
+// What continues beyond the right edge fades there.
+function fadeEdge({ target: area }) {
+  const rest = area.scrollWidth - area.clientWidth - area.scrollLeft;
+  area.classList.toggle("continues", area.hasAttribute("tabindex") && rest > 2);
+}
+
+function markAreas() {
+  const found = AREAS.flatMap(([selector, label]) => all(selector).map((area) => [area, label]));
+  const scrolls = found.map(([area]) => {
+    const wider = area.scrollWidth > area.clientWidth + 1;
+    return wider && getComputedStyle(area).overflowX !== "visible";
+  });
+  found.forEach(([area, label], i) => {
+    if (scrolls[i]) {
+      area.tabIndex = 0;
+      area.setAttribute("role", "group");
+      area.setAttribute("aria-label", `${label}, scrolls sideways`);
+      area.addEventListener("scroll", fadeEdge, { passive: true });
+    } else {
+      for (const name of ["tabindex", "role", "aria-label"]) area.removeAttribute(name);
+    }
+    fadeEdge({ target: area });
+  });
+}
+
+let resized;
+addEventListener("resize", () => {
+  clearTimeout(resized);
+  resized = setTimeout(markAreas, 200);
+});
+for (const details of all("details")) details.addEventListener("toggle", markAreas);
+if (document.readyState === "complete") markAreas();
+else addEventListener("load", markAreas);
+
+// The contents of the page follow the reader.
+
+const contents = one("#pst-page-toc-nav");
+const places = all("a[href^='#']", contents ?? document.createElement("div"))
+  .map((link) => [link, document.getElementById(decodeURIComponent(link.hash.slice(1)))])
+  .filter(([, place]) => place);
+
+function follow() {
+  const line = innerHeight * 0.3;
+  const shown = places.filter(([, place]) => place.getBoundingClientRect().height > 0);
+  const end = scrollY + innerHeight >= root.scrollHeight - 2;
+  const passed = shown.filter(([, place]) => end || place.getBoundingClientRect().top <= line);
+  const [current] = passed.at(-1) ?? shown[0] ?? [];
+  if (!current || current.hasAttribute("aria-current")) return;
+  for (const [link] of places) {
+    link.classList.toggle("active", link === current);
+    if (link === current) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+  for (const entry of all(".toc-entry", contents)) entry.classList.toggle("active", entry.contains(current));
+  const frame = contents.closest(".bd-sidebar-secondary");
+  if (!frame) return;
+  const [outer, inner] = [frame.getBoundingClientRect(), current.getBoundingClientRect()];
+  if (inner.top < outer.top || inner.bottom > outer.bottom) {
+    frame.scrollTop += inner.top - outer.top - outer.height / 2;
+  }
+}
+
+if (places.length) {
+  let waiting = false;
+  const soon = () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      follow();
+    });
+  };
+  addEventListener("scroll", soon, { passive: true });
+  addEventListener("load", soon);
+}

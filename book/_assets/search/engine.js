@@ -1,0 +1,151 @@
+// Ranks the entries of the book for a query. No access to the page: text in, entries and snippets out.
+//
+// The library MiniSearch computes BM25 over the fields of an entry, with prefixes and typing errors.
+// This file says what a word is, which words mean the same, and what weighs how much.
+
+window.bookSearch = {};
+
+(() => {
+  const FIELDS = { title: 5, page: 1, text: 1, code: 0.2 };
+  const KINDS = [1, 0.9, 0.6, 0.3, 0.06]; // section, glossary term, exercise, references, API
+  const NAMED = [1, 0.9, 0.6, 0.3, 1]; // the same for a query that has a name, such as masked_fill
+  const NAME = /\w\w[_.][a-z]|[a-z][A-Z]/; // d_k is a size, not a name of the package
+  const MEANING = 0.6; // the weight of a word that the reader did not type
+  const LONGEST = 200; // characters of a query
+  const SNIPPET = 170; // characters
+
+  const WORD = /\d+(?:\.\d+)+|[\p{L}\p{N}_]+(?:[-‐‑'’][\p{L}\p{N}_]+)*/gu;
+
+  const plain = (text) =>
+    text.normalize("NFKD").replace(/\p{M}/gu, "").normalize("NFKC").replace(/√/g, " sqrt ");
+
+  /** A word without the endings of plurals and verbs, in one spelling of -ise and -ize. */
+  function stem(word) {
+    if (word.length < 4 || /\d/.test(word)) return word;
+    let root = word.replace(/is(?=(?:e|es|ed|ing|ation|ations)$)/, "iz");
+    root = root.replace(/ies$/, "y").replace(/(?<=[^su])s$/, "").replace(/(?<=ss)es$/, "");
+    const shorter = root.replace(/(?:ing|ed)$/, "");
+    if (shorter.length > 3 && shorter !== root) root = shorter.replace(/([bdgmnprt])\1$/, "$1");
+    return root.length > 4 ? root.replace(/e$/, "") : root;
+  }
+
+  /** The terms of one word: its parts and the whole, so that post-norm, postnorm and PostNorm agree. */
+  function terms(word) {
+    const parts = word
+      .replace(/(\p{Ll})(\p{Lu})/gu, "$1 $2")
+      .toLowerCase()
+      .split(/[-‐‑'’_ ]+/u)
+      .filter(Boolean);
+    if (parts.length === 1) return [stem(parts[0])];
+    const whole = parts.join("");
+    return [...parts.filter((part) => part.length > 1).map(stem), stem(whole)];
+  }
+
+  const words = (text) => plain(text).match(WORD) ?? [];
+  const known = new Map();
+  const tokenize = (text) =>
+    words(text).flatMap((word) => {
+      if (!known.has(word)) known.set(word, terms(word));
+      return known.get(word);
+    });
+
+  async function create({ pages, entries, meanings, ignored }) {
+    const library = new window.MiniSearch({
+      fields: Object.keys(FIELDS),
+      tokenize,
+      processTerm: (term) => term,
+    });
+    const rows = entries.map(([page, kind, title, anchor, text, code], id) => ({
+      id,
+      kind,
+      title,
+      text,
+      code,
+      page: pages[page][1],
+      address: pages[page][0] + (anchor && `#${anchor}`),
+    }));
+    await library.addAllAsync(rows, { chunkSize: 40 }); // the page answers between the chunks
+    const unsaid = new Set(ignored.flatMap(tokenize));
+    const said = Object.entries(meanings).map(([phrase, meaning]) => ({
+      phrase: ` ${tokenize(phrase).join(" ")} `,
+      meaning: tokenize(meaning).filter((term) => !unsaid.has(term)),
+    }));
+
+    /** What a query asks for: for each of its words the terms that stand for it, and the weight of each term. */
+    function read(query) {
+      const typed = words(query.slice(0, LONGEST)).map(terms);
+      const telling = typed.filter((group) => group.some((term) => !unsaid.has(term)));
+      const groups = (telling.length ? telling : typed).map((group) => new Set(group));
+      const weights = new Map(groups.flatMap((group) => [...group]).map((term) => [term, 1]));
+      const line = ` ${typed.flat().join(" ")} `;
+      for (const { phrase, meaning } of said) {
+        if (!line.includes(phrase)) continue;
+        for (const term of meaning) if (!weights.has(term)) weights.set(term, MEANING);
+        for (const group of groups) {
+          if ([...group].some((term) => phrase.includes(` ${term} `))) meaning.forEach((term) => group.add(term));
+        }
+      }
+      return { groups, weights };
+    }
+
+    function search(query, limit) {
+      const { groups, weights } = read(query);
+      const last = [...weights].findLast(([, weight]) => weight === 1)?.[0];
+      const kinds = NAME.test(query) ? NAMED : KINDS;
+      const found = library.search([...weights.keys()].join(" "), {
+        tokenize: (line) => line.split(" "),
+        boost: FIELDS,
+        boostTerm: (term) => weights.get(term),
+        boostDocument: (id) => kinds[rows[id].kind],
+        prefix: (term) => weights.get(term) === 1 && (term === last || term.length > 3),
+        fuzzy: (term) => (weights.get(term) === 1 && term.length > 4 ? 0.2 : false),
+      });
+      // A section with all the words of the query ranks before one that has a single word in its title.
+      const rank = ({ score, queryTerms }) => {
+        const covered = groups.filter((group) => queryTerms.some((term) => group.has(term)));
+        return score * (0.2 + covered.length / groups.length) ** 2;
+      };
+      const order = found.map((hit) => [rank(hit), hit]).sort(([a], [b]) => b - a);
+      return order.slice(0, limit).map(([, { id, terms, queryTerms }]) => {
+        // Words that are only similar are marked if the query is misspelled.
+        const meant = terms.filter((term) => queryTerms.some((word) => term.startsWith(word)));
+        return { ...rows[id], matched: meant.length ? meant : terms };
+      });
+    }
+    return { search };
+  }
+
+  /** The text in pieces, [piece, whether it matches], shortened around the most matches. */
+  function mark(text, matched, length = Infinity) {
+    const wanted = new Set(matched);
+    const hits = [...text.matchAll(WORD)]
+      .filter(([word]) => tokenize(word).some((term) => wanted.has(term)))
+      .map(({ index, 0: word }) => ({ start: index, end: index + word.length, word: word.toLowerCase() }));
+    let [from, to] = [0, text.length];
+    if (text.length > length) {
+      const value = (first) =>
+        new Set(hits.filter(({ start, end }) => start >= first && end <= first + length).map(({ word }) => word)).size;
+      const starts = [0, ...hits.map(({ start }) => Math.max(0, start - 30))];
+      const best = starts.reduce((a, b) => (value(b) > value(a) ? b : a));
+      from = best && text.indexOf(" ", best) + 1;
+      to = from + length < text.length ? text.lastIndexOf(" ", from + length) : text.length;
+      if (to <= from) to = from + length;
+    }
+    const pieces = from > 0 ? [["… ", false]] : [];
+    let at = from;
+    for (const { start, end } of hits) {
+      if (start < from || end > to) continue;
+      pieces.push([text.slice(at, start), false], [text.slice(start, end), true]);
+      at = end;
+    }
+    pieces.push([text.slice(at, to) + (to < text.length ? " …" : ""), false]);
+    return pieces.filter(([piece]) => piece);
+  }
+
+  Object.assign(window.bookSearch, {
+    create,
+    mark,
+    tokenize,
+    snippet: (text, matched) => mark(text, matched, SNIPPET),
+  });
+})();

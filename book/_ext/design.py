@@ -1,0 +1,86 @@
+"""The style sheet of the site: the colours of :mod:`tfmr.figures.palette` and ``book/_style``."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from sphinx.application import Sphinx
+
+from tfmr.figures import palette
+from tfmr.figures.style import figure
+from tools import published
+from tools.site import LANGUAGE
+
+PARTS = "book/_style"
+SHEET = "style.css"
+CARD = "card.png"
+CARD_SIZE = (1200, 630)
+FONT = "_static/fonts/source-serif-4-latin-400-normal.woff2"
+
+
+def style_sheet(parts: Path) -> str:
+    """The colours, and the files of a folder in the order of their names, as one style sheet."""
+    files = sorted(parts.glob("*.css"))
+    if not files:
+        raise FileNotFoundError(f"expected the parts of the style sheet in {parts}, found none")
+    return "\n".join([palette.css(), *(file.read_text(encoding="utf-8") for file in files)])
+
+
+def write_style_sheet(app: Sphinx) -> None:
+    """Write the style sheet before the pages, which refer to its checksum, and the card."""
+    if app.builder.format == "html":
+        target = Path(app.outdir, "_static", SHEET)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(style_sheet(Path(app.srcdir, PARTS)), encoding="utf-8")
+        write_card(target.with_name(CARD), app.config.project)
+
+
+def write_card(target: Path, title: str) -> None:
+    """Draw the picture that messengers display beside a link to the book."""
+    width, height = (side / 100 for side in CARD_SIZE)
+    fig = figure(width=width, height=height)[0]
+    (axes,) = fig.axes
+    axes.axis("off")
+    axes.set(xlim=(0, 10), ylim=(0, 5))
+    widths = {"dog": 9.0, "food": 2.2, "hungry": 2.2}
+    for i, word in enumerate(("A", "dog", "ate", "the", "food", "because", "it", "was", "hungry")):
+        x = 0.8 + 1.05 * i
+        colour = palette.QUERY if word == "it" else palette.INK
+        axes.text(x, 0.6, word, ha="center", color=colour, fontsize=19)
+        if word != "it":
+            radius = (7.1 - x) / 2
+            angles = [math.pi * step / 60 for step in range(61)]
+            axes.plot(
+                [x + radius + radius * math.cos(angle) for angle in angles],
+                [1.0 + 0.85 * abs(radius) * math.sin(angle) for angle in angles],
+                color=palette.KEY, linewidth=widths.get(word, 0.8),
+            )  # fmt: skip
+    axes.text(0.4, 4.45, title, color=palette.INK, fontsize=38, weight="bold")
+    FigureCanvasAgg(fig)
+    fig.savefig(target, dpi=100, metadata={"Software": None})
+
+
+def add_to_head(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Load the text face early, and state the page's address if the project is published."""
+    if app.builder.format != "html":
+        return
+    font = context["pathto"](FONT, 1)
+    tags = f'<link rel="preload" href="{font}" as="font" type="font/woff2" crossorigin>\n'
+    address = published("Documentation", Path(app.srcdir))
+    if address:
+        root = f"{address.rstrip('/')}/{LANGUAGE}"
+        page = app.builder.get_target_uri(pagename)
+        tags += f'<link rel="canonical" href="{root}/{page}">\n'
+        tags += f'<meta property="og:image" content="{root}/_static/{CARD}">\n'
+    context["metatags"] = context.get("metatags", "") + tags
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Connect this extension to Sphinx."""
+    app.add_css_file(SHEET)
+    app.connect("builder-inited", write_style_sheet)
+    app.connect("html-page-context", add_to_head)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

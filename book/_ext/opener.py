@@ -1,0 +1,71 @@
+"""The opener of a chapter: its question, and a strip with its needs, abilities and time.
+
+Notebooks have both as plain paragraphs: the first paragraph contains the question, and the
+paragraph that begins with **Prerequisites.** has the labels **After this chapter** (in an appendix,
+**After this appendix**) and **Time:**.
+"""
+
+import re
+from typing import Any
+
+from chapters import parts_of
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+
+FIRST = "Prerequisites."
+LABELS = (FIRST, "After this chapter", "After this appendix", "Time:")
+QUESTION = re.compile(r"(?P<before>(?:[^?]*[.!]\s+)?)(?P<question>[^.!?]*\?)(?=\s|$)")
+
+
+class OpenChapter(SphinxTransform):
+    """Mark the question and the strip of a chapter."""
+
+    default_priority = 855
+
+    def apply(self, **kwargs: Any) -> None:
+        """Change the first paragraphs of a page that has the strip."""
+        for paragraph in list(self.document.findall(nodes.paragraph)):
+            first = next(iter(parts_of(paragraph)), None)
+            if isinstance(first, nodes.strong) and first.astext() == FIRST:
+                paragraph.replace_self(strip(paragraph))
+                section = next(self.document.findall(nodes.section))
+                mark_question(next(iter(section.findall(nodes.paragraph))))
+                return
+
+
+def strip(paragraph: nodes.paragraph) -> nodes.container:
+    """The paragraph with the labels as a container with one paragraph per label."""
+    box = nodes.container(classes=["opener"])
+    for child in parts_of(paragraph):
+        if isinstance(child, nodes.strong) and child.astext() in LABELS:
+            label = child.astext().strip(".:")
+            box += nodes.paragraph("", "", nodes.inline("", label, classes=["opener-label"]))
+        else:
+            box[-1] += child
+    return box
+
+
+def mark_question(paragraph: nodes.paragraph) -> None:
+    """Make the first question of ``paragraph`` a paragraph of its own."""
+    for child in list(paragraph.children):
+        found = QUESTION.match(child) if isinstance(child, nodes.Text) else None
+        if found is None:
+            continue
+        at = paragraph.index(child)
+        before = [*paragraph.children[:at], nodes.Text(found["before"].rstrip())]
+        after = [nodes.Text(child[found.end() :].lstrip()), *paragraph.children[at + 1 :]]
+        question = nodes.Text(found["question"].strip())
+        parts = (
+            nodes.paragraph("", "", *before),
+            nodes.paragraph("", "", question, classes=["standfirst"]),
+            nodes.paragraph("", "", *after),
+        )
+        paragraph.replace_self([part for part in parts if part.astext().strip()])
+        return
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Connect this extension to Sphinx."""
+    app.add_transform(OpenChapter)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

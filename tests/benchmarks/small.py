@@ -1,0 +1,33 @@
+"""A small untrained Transformer, its tokenizer and its corpus."""
+
+from pathlib import Path
+
+import torch
+
+from tfmr.config import TransformerConfig
+from tfmr.data import corpora
+from tfmr.data.tokenizer import Tokenizer
+from tfmr.model import Transformer
+from tfmr.seq2seq import Seq2Seq
+from tfmr.train import checkpoint
+from tfmr.train.checkpoint import Checkpoint, named_weights
+
+CORPUS = corpora.load("pocket", "en-fr")
+WORDS = Tokenizer.words(text for pair in CORPUS.train for text in pair)
+
+
+def small_model() -> Transformer:
+    """Two encoder blocks and a decoder block, with the same weights in each call."""
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        source_vocab=WORDS.vocab_size, target_vocab=WORDS.vocab_size, d_model=16, n_heads=2,
+        d_ff=16, n_encoder=2, n_decoder=1, norm="pre", max_length=32,
+    )  # fmt: skip
+    return Transformer(config).eval()
+
+
+def saved(model: Transformer | Seq2Seq, folder: Path) -> Path:
+    """A checkpoint of ``model`` in ``folder``."""
+    path = folder / "model.safetensors"
+    checkpoint.save(path, Checkpoint(model.config, WORDS, named_weights(model)))
+    return path

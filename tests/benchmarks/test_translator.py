@@ -1,0 +1,35 @@
+"""The translator's benchmark: the page and Python translate the same sentences."""
+
+from benchmarks.record import Record
+from benchmarks.tables import section
+from benchmarks.translator import measure, open_page
+from tfmr.data import corpora
+from tfmr.widgets.translator import find_model
+
+
+def test_the_page_is_compared_with_python_and_timed() -> None:
+    pairs = corpora.load("pocket", "en-fr").test[:3]
+    with open_page() as (page, version):
+        rows = list(measure(find_model("pocket-en-fr"), list(pairs), page))
+    assert [row["system"] for row in rows] == ["Python", "Python, rounded", "page"] * 2
+    assert [row["beam"] for row in rows] == [1, 1, 1, 4, 4, 4]
+    assert all(row["test_exact"] == 1 for row in rows)
+    assert all(row["same"] == 3 for row in rows if row["system"] != "Python")
+    timed = rows[2]
+    assert 0 < timed["bytes_gzip"] < timed["bytes"]
+    assert timed["tokens_per_second"] > 0
+    assert 0 < timed["seconds_to_first_token"] < 10
+    metadata = {
+        "command": "python -m benchmarks.translator",
+        "date": "2026-01-02",
+        "commit": "0123456789ab",
+        "hardware": {"processor": "Z80", "threads": 2, "device": "cpu"},
+        "versions": {"tfmr": "0.1"},
+    }
+    record = Record(
+        kind="translator", metadata=metadata, settings={"browser": f"Chromium {version}"}, rows=rows
+    )
+    text = section("translator", record)
+    assert "| pocket-en-fr, greedy | page | 100.00 | 1.000 | 3 of 3 |" in text
+    assert f"by the page in Chromium {version}." in text
+    assert "| pocket-en-fr, beam 4 | 0.39 | 0.29 | " in text

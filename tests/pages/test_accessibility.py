@@ -1,0 +1,42 @@
+"""What people need who read with a keyboard, a finger or a narrow window."""
+
+from tests.pages.conftest import Visit
+
+
+def test_a_wide_formula_scrolls_in_a_box_with_a_name(visit: Visit) -> None:
+    page = visit.open("06-position.html", width=320)
+    page.wait_for_timeout(300)
+    box = page.locator("div.math[tabindex='0']").first
+    assert box.get_attribute("aria-label") == "Formula, scrolls sideways"
+    box.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(200)
+    assert box.evaluate("box => box.scrollLeft") > 0
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.wait_for_timeout(300)
+    assert page.locator("div.math[tabindex]").count() == 0
+
+
+def test_main_controls_can_be_touched(visit: Visit) -> None:
+    page = visit.open("04-self-attention.html", width=390)
+    for control in page.locator(".bd-header-article button:visible, .prev-next-area a").all():
+        box = control.bounding_box()
+        assert box is not None
+        assert min(box["width"], box["height"]) >= 44, control.evaluate("e => e.outerHTML")
+
+
+def test_the_contents_follow_the_reader(visit: Visit) -> None:
+    page = visit.open("07-add-norm-feed-forward.html")
+    current = page.locator("#pst-page-toc-nav a[aria-current]")
+    links = page.locator("#pst-page-toc-nav a")
+    for i in (1, links.count() // 2, links.count() - 1):
+        target = links.nth(i).get_attribute("href") or ""
+        page.evaluate("id => document.getElementById(id).scrollIntoView()", target[1:])
+        page.wait_for_timeout(150)
+        assert current.count() == 1
+        if i < links.count() - 1 and not target.startswith("#solution"):
+            assert current.get_attribute("href") == target
+        assert current.evaluate(
+            "link => { const box = link.getBoundingClientRect();"
+            " return box.top >= 0 && box.bottom <= innerHeight; }"
+        )

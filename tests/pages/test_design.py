@@ -1,0 +1,285 @@
+"""The design of the site: type, code, figures, openers, the cover, dark pages and paper."""
+
+import re
+import sys
+from base64 import b64encode
+from io import BytesIO
+from pathlib import Path
+
+import nbformat
+import pytest
+from docutils import nodes
+from PIL import Image
+
+from tests.pages.conftest import SITE, Visit
+from tests.pages.test_every_page import READING
+from tfmr.figures import palette
+from tools import ROOT
+from tools.notebooks import chapters
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+import design
+import figures
+import opener
+
+FONTS = SITE / "_static" / "fonts"
+CHAPTERS = [f"{path.stem}.html" for path in chapters() if path.stem != "translator"]
+
+# Mean characters on the full lines of the paragraphs: all lines but the last.
+LINES = """() => {
+    const counts = [];
+    for (const p of document.querySelectorAll("article section > p")) {
+        const range = document.createRange();
+        range.selectNodeContents(p);
+        const high = parseFloat(getComputedStyle(p).lineHeight);
+        const lines = Math.round(p.getBoundingClientRect().height / high);
+        if (lines < 4 || p.querySelector(".math, code") || p.matches(".standfirst")) continue;
+        counts.push(p.innerText.length / (lines - 0.5));
+    }
+    return counts.reduce((a, b) => a + b, 0) / counts.length;
+}"""
+CUT = """() => [...document.querySelectorAll("article pre")]
+    .filter(pre => pre.checkVisibility())
+    .filter(pre => pre.scrollWidth > pre.clientWidth)
+    .map(pre => pre.innerText.split("\\n").reduce((a, b) => a.length > b.length ? a : b))"""
+OPEN = """() => document.querySelectorAll("article details").forEach(e => { e.open = true; })"""
+WITHOUT_CAPTION = """() => [...document.querySelectorAll(
+        "article .cell_output img, article .tfmr-map, article .live-figure")]
+    .filter(e => !e.closest(".cover-live"))
+    .filter(e => {
+        const caption = e.closest("figure")?.querySelector("figcaption p");
+        return !caption?.checkVisibility() || !caption.innerText.trim();
+    })
+    .map(e => e.outerHTML.slice(0, 100))"""
+
+
+def test_fonts_are_few_small_and_free() -> None:
+    files = list(FONTS.glob("*.woff2"))
+    assert 0 < len(files) <= 3
+    assert sum(path.stat().st_size for path in files) <= 90_000
+    assert "SIL Open Font License" in (FONTS / "LICENSE").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["04-self-attention.html", "11-training.html"])
+def test_type_is_set_for_long_reading(visit: Visit, name: str) -> None:
+    page = visit.open(name)
+    assert page.evaluate("document.fonts.check('18px \"Source Serif 4\"')")
+    text = page.locator("article section > p").nth(2)
+    assert 17 <= float(text.evaluate("e => parseFloat(getComputedStyle(e).fontSize)")) <= 18
+    assert 60 <= page.evaluate(LINES) <= 75
+
+
+def test_every_font_face_swaps_and_exists() -> None:
+    css = (SITE / "_static" / "site.css").read_text(encoding="utf-8")
+    faces = re.findall(r"@font-face\s*\{[^}]*\}", css)
+    bundled = [face for face in faces if "url(fonts/source-serif" in face.replace('"', "")]
+    assert len(bundled) == len(list(FONTS.glob("*.woff2")))
+    for face in bundled:
+        [name] = re.findall(r"url\(\"?([^\")]+)", face)
+        assert (SITE / "_static" / name).is_file()
+        assert re.search(r"font-display:\s*swap", face)
+    fallbacks = [face for face in faces if "local(" in face]
+    assert len(fallbacks) >= 3
+    assert all("size-adjust" in face and "ascent-override" in face for face in fallbacks)
+
+
+@pytest.fixture(scope="module", params=READING)
+def reading(request: pytest.FixtureRequest, visit: Visit) -> tuple[str, Visit]:
+    """A page to read, at 1280 pixels less those of a scrollbar."""
+    visit.open(request.param, width=1265)
+    return request.param, visit
+
+
+def test_code_does_not_scroll_at_1280(reading: tuple[str, Visit]) -> None:
+    page = reading[1].page
+    page.evaluate(OPEN)
+    assert page.evaluate(CUT) == []
+
+
+def test_every_figure_has_a_number_and_a_caption(reading: tuple[str, Visit]) -> None:
+    name, page = reading[0], reading[1].page
+    assert page.evaluate(WITHOUT_CAPTION) == []
+    labels = page.locator("figure.numbered .figure-number").all_inner_texts()
+    number = re.match(r"(\d+)-", name)
+    prefix = f"{int(number[1])}." if number and number[1] != "00" else ""
+    assert labels == [f"Figure {prefix}{i}" for i in range(1, len(labels) + 1)]
+
+
+def test_the_opener_has_the_question_and_all_words_of_the_notebook(
+    reading: tuple[str, Visit],
+) -> None:
+    name, page = reading[0], reading[1].page
+    if name not in CHAPTERS:
+        assert page.locator("p.standfirst, .opener").count() == 0
+        return
+    question = page.locator("p.standfirst")
+    assert question.count() == 1
+    assert question.inner_text().endswith("?")
+    labels = page.locator(".opener .opener-label").all_text_contents()
+    kind = "appendix" if name == "common-mistakes.html" else "chapter"
+    assert labels == ["Prerequisites", f"After this {kind}", "Time"]
+    first = (
+        nbformat.read(ROOT / "book" / name.replace(".html", ".ipynb"), 4)
+        .cells[0]
+        .source.split("\n\n")[1]
+    )
+    words = re.findall(r"[A-Za-z]{3,}", re.sub(r"\]\([^)]*\)|\$[^$]*\$", "", first))
+    shown = re.findall(r"[A-Za-z]{3,}", page.locator("article").inner_text())
+    assert " ".join(words) in " ".join(shown)
+
+
+def test_figures_on_a_dark_page_have_the_colours_of_the_palette(visit: Visit) -> None:
+    hues = [palette.PAGE, palette.INK, *palette.HUES.values()]
+    picture = BytesIO()
+    strip = Image.new("RGB", (40 * len(hues), 40))
+    for i, hue in enumerate(hues):
+        strip.paste(hue, (40 * i, 0, 40 * i + 40, 40))
+    strip.save(picture, "PNG")
+    page = visit.open("04-self-attention.html", theme="dark")
+    image = page.locator("figure.numbered img").first
+    image.evaluate(
+        """(image, content) => {
+            image.src = `data:image/png;base64,${content}`;
+            image.style.width = "auto";
+            return image.decode();
+        }""",
+        b64encode(picture.getvalue()).decode(),
+    )
+    seen = Image.open(BytesIO(image.screenshot())).convert("RGB")
+    for i, hue in enumerate(hues):
+        wanted = [round(255 * part) for part in palette.rgb(palette.dark(hue))]
+        found = seen.getpixel((40 * i + 20, 20))
+        assert max(abs(a - b) for a, b in zip(found, wanted, strict=True)) <= 4, hue
+
+
+def test_the_cover_shows_the_book_at_work(visit: Visit) -> None:
+    page = visit.open("index.html")
+    buttons = page.locator("a.button")
+    assert buttons.all_inner_texts() == ["Start", "I know RNNs → chapter 4"]
+    assert [link.get_attribute("href") for link in buttons.all()] == [
+        "00-primer.html",
+        "04-self-attention.html",
+    ]
+    page.locator(".cover-live [role=group]").wait_for(timeout=5000)
+    assert page.locator(".cover-way").count() == 3
+    parts = page.locator(".cover-part")
+    assert parts.count() == 6
+    assert parts.locator("img").count() == 6
+    text = page.locator("article").inner_text()
+    assert text.index("The parts of the book") < text.index("How it is verified")
+    assert visit.missing == []
+    linked = set(re.findall(r'href="([\w-]+\.html)', page.locator(".cover-parts").inner_html()))
+    assert set(CHAPTERS) <= linked
+
+
+def test_the_translator_is_linked_if_the_book_has_it(visit: Visit) -> None:
+    page = visit.open("index.html")
+    links = page.locator("article a[href='translator.html']")
+    assert (links.count() > 0) == (SITE / "translator.html").is_file()
+
+
+@pytest.mark.parametrize("name", ["04-self-attention.html", "13-inside-a-trained-model.html"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_paper_cuts_nothing_and_has_no_controls(visit: Visit, name: str, theme: str) -> None:
+    page = visit.open(name, theme=theme, width=560)  # narrower than A4, so that code must wrap
+    page.emulate_media(media="print")
+    try:
+        assert page.evaluate(CUT) == []
+        shown = "e => e.checkVisibility()"
+        controls = ".copybtn, .bd-header-article button, .live-figure button, a.button"
+        assert not any(e.evaluate(shown) for e in page.locator(controls).all())
+        for selector in ("#pst-primary-sidebar", ".prev-next-area"):
+            assert not page.locator(selector).first.evaluate(shown)
+        for paragraph in page.locator("article details:not(.hide) p").all():
+            assert paragraph.evaluate("e => e.getBoundingClientRect().height > 5")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 560
+        background = page.locator("article").evaluate("e => getComputedStyle(e).backgroundColor")
+        assert background == "rgb(255, 255, 255)"
+        ink = page.locator("article p").first.evaluate("e => getComputedStyle(e).color")
+        assert ink == "rgb(31, 41, 51)"
+    finally:
+        page.emulate_media(media="screen")
+
+
+def test_a_canonical_address_and_a_picture_only_for_a_published_book(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Builder:
+        format = "html"
+
+        def get_target_uri(self, name: str) -> str:
+            return f"{name}.html"
+
+    class App:
+        srcdir = str(tmp_path)
+        builder = Builder()
+
+    def head(address: str | None) -> str:
+        monkeypatch.setattr(design, "published", lambda name, root: address)
+        context: dict[str, object] = {"pathto": lambda name, resource: name}
+        design.add_to_head(App(), "02-gates", "page.html", context, None)  # type: ignore[arg-type]
+        return str(context["metatags"])
+
+    assert "canonical" not in head(None)
+    assert "og:image" not in head(None)
+    tags = head("https://example.org/book/")
+    assert '<link rel="canonical" href="https://example.org/book/en/02-gates.html">' in tags
+    assert 'content="https://example.org/book/en/_static/card.png"' in tags
+
+
+def test_the_card_has_the_size_that_messengers_expect() -> None:
+    with Image.open(SITE / "_static" / design.CARD) as card:
+        assert card.size == design.CARD_SIZE
+
+
+def test_style_sheet_needs_its_parts(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="expected the parts of the style sheet"):
+        design.style_sheet(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("alt", "caption"),
+    [
+        ("Two curves: a and b.", "Two curves: a and b."),
+        ("The norm against the distance: 1 and 2. More.", "The norm against the distance."),
+        ("The loss is 0.5 after 3 steps; it falls.", "The loss is 0.5 after 3 steps."),
+        ("The words of “not gris . <eos>”; darker.", "The words of “not gris . <eos>”."),
+        ("Live figure: attention of “I am a student”; by step.", "Attention of “I am a student”."),
+    ],
+)
+def test_a_caption_is_the_first_statement(alt: str, caption: str) -> None:
+    assert figures.statement(alt) == caption
+
+
+def test_an_italic_caption_becomes_upright() -> None:
+    parts = [
+        nodes.emphasis("", "The pronoun"),
+        nodes.Text(" it "),
+        nodes.emphasis("", "attends to"),
+        nodes.Text(" "),
+        nodes.math("", "n"),
+        nodes.Text(" "),
+        nodes.emphasis("", "nouns."),
+        nodes.Text(" More text follows here. It is "),
+        nodes.emphasis("", "really"),
+        nodes.Text(" long."),
+    ]
+    end = figures.end_of_caption(parts)
+    assert end == 7
+    made = figures.upright(parts[:end])
+    assert "".join(part.astext() for part in made) == "The pronoun it attends to n nouns."
+    assert [part.astext() for part in made if isinstance(part, nodes.emphasis)] == ["it"]
+
+
+def test_the_first_question_is_marked() -> None:
+    section = nodes.section("", nodes.paragraph("", "One. How? Two. Why? Three."))
+    opener.mark_question(section[0])
+    assert [child.astext() for child in section] == ["One.", "How?", "Two. Why? Three."]
+    assert section[1]["classes"] == ["standfirst"]
+
+
+def test_a_paragraph_without_a_question_stays() -> None:
+    section = nodes.section("", nodes.paragraph("", "No question. At all."))
+    opener.mark_question(section[0])
+    assert [child.astext() for child in section] == ["No question. At all."]

@@ -1,0 +1,116 @@
+"""The gradient through time in the page: every number is the one that tfmr measured."""
+
+from statistics import median
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.pages.live import Stage, numbers, press, status
+from tests.pages.test_stream_figure import number
+from tests.widgets.test_gradient import measured_figure
+from tfmr.widgets import GradientFigure
+
+NETWORKS = 4
+
+
+@pytest.fixture
+def figure() -> GradientFigure:
+    """The figure of the tests in Python, in its first state."""
+    figure = measured_figure()
+    figure.set_state({"radius": 1.1, "slope": 1.0, "length": 60})
+    return figure
+
+
+def slider(live: Locator, name: str) -> Locator:
+    return live.get_by_role("slider", name=name)
+
+
+def agree(live: Locator, figure: GradientFigure, radius: float, slope: float, length: int) -> None:
+    """The table and the status line have the numbers of Python."""
+    figure.set_state({"radius": radius, "slope": slope, "length": length})
+    measured = figure.measured()
+    rows = live.locator(".grad-table tbody tr")
+    assert rows.locator("th").all_inner_texts() == ["formula", *measured]
+    for row, norms in zip(rows.all(), ([figure.formula()], *measured.values()), strict=True):
+        middle, seeds, factor = row.locator("td").all_inner_texts()
+        assert number(middle) == pytest.approx(median(norms), rel=0.06)
+        assert number(factor) == pytest.approx(median(norms) ** (1 / length), abs=6e-4)
+        if len(norms) > 1:
+            shown = [number(text) for text in seeds.split(" to ")]
+            assert shown == pytest.approx([min(norms), max(norms)], rel=0.06)
+        else:
+            assert seeds in ("–", "one seed")
+    line = status(live)
+    power = str(length).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    assert line.startswith(
+        f"After {length} steps, the formula gives ({radius} · {slope:.2f}){power} = "
+    )
+    middle = rows.nth(1).locator("td").nth(0).inner_text()
+    assert f"The measured median of “RNN, radius {radius}” is {middle}: " in line
+
+
+def test_numbers_after_mouse_and_keyboard(stage: Stage, figure: GradientFigure) -> None:
+    live = stage.show(figure)
+    agree(live, figure, 1.1, 1.0, 60)
+    assert "= 304: the gradient explodes. The measured median of “RNN, radius 1.1” is " in status(
+        live
+    )
+    slider(live, "Spectral radius").fill("1.6")
+    slider(live, "Slope").fill("0.55")
+    slider(live, "Length").fill("20")
+    agree(live, figure, 1.6, 0.55, 20)
+    slider(live, "Spectral radius").focus()
+    press(live.page, "ArrowLeft", "ArrowLeft")
+    slider(live, "Slope").focus()
+    press(live.page, "ArrowRight")
+    slider(live, "Length").focus()
+    press(live.page, "ArrowRight")
+    agree(live, figure, 1.4, 0.56, 22)
+    slider(live, "Length").fill("2")
+    agree(live, figure, 1.4, 0.56, 2)
+    assert status(live).count("neither vanishes nor explodes") == 2
+    line = status(live)
+    press(live.page, "ArrowLeft")
+    slider(live, "Length").fill("2")
+    expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
+
+
+def test_the_curves_have_the_measured_values(stage: Stage, figure: GradientFigure) -> None:
+    live = stage.show(figure)
+    chart = live.locator(".live-chart")
+    ticks = [
+        (float(str(text.text_content()).removeprefix("10").replace("−", "-") or 0), text)
+        for text in chart.locator("text[text-anchor=end]").all()
+        if text.text_content() != "1"
+    ]
+    heights = {power: float(str(text.get_attribute("y"))) - 4 for power, text in ticks}
+    (low, bottom), (high, top) = min(heights.items()), max(heights.items())
+    curves = chart.locator("g:has(> .live-line)")
+    assert curves.count() == 1 + NETWORKS
+    path = str(curves.nth(1).locator("path").get_attribute("d"))
+    assert path.count("M") == 5
+    seeds = figure.scaled[figure.radii.index(1.1)]
+    for drawn, seed in zip(path.split("M")[1:], seeds, strict=True):
+        points = numbers(drawn.replace("L", " "))
+        powers = [low + (y - bottom) / (top - bottom) * (high - low) for y in points[1::2]]
+        assert powers == pytest.approx(seed, abs=0.02)
+    dashed = numbers(str(curves.nth(0).locator("path").get_attribute("d")).replace("L", " ")[1:])
+    assert len(dashed) == 2 * 61
+    assert chart.locator(".live-mark").count() == 1 + NETWORKS
+
+
+def test_the_strips_shade_the_norm(stage: Stage, figure: GradientFigure) -> None:
+    live = stage.show(figure)
+    slider(live, "Spectral radius").fill("0.9")
+    fields = live.locator("g:has(> .grad-field)").nth(0).locator("rect")
+    assert fields.count() == 31
+    shade = str(fields.nth(5).get_attribute("style"))
+    assert f"calc({0.9**10:.4f} * var(--live-depth))" in shade
+    assert "blue" in shade
+    slider(live, "Spectral radius").fill("1.2")
+    assert "orange" in str(fields.nth(5).get_attribute("style"))
+
+
+def test_reset_and_looks(stage: Stage, figure: GradientFigure) -> None:
+    stage.check_reset(stage.show(figure))
+    stage.check_looks(figure)

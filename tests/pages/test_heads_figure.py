@@ -1,0 +1,146 @@
+"""The heads of a trained model in the page: maps and measures are those of Python."""
+
+import pytest
+import torch
+from playwright.sync_api import Locator, expect
+
+from tests.pages.live import Stage, numbers, press, status
+from tests.pages.test_translator_figure import PATIENCE, bars
+from tfmr.widgets import HeadsFigure
+from tfmr.widgets.heads import MEASURES, SENTENCES, measure, uniform
+from tfmr.widgets.translator import write_models
+
+NAMES = {
+    "encoder": "Encoder self-attention",
+    "self": "Decoder self-attention",
+    "cross": "Cross-attention",
+}
+OWN = "Zwei kleine Hunde laufen am Strand durch das Wasser."
+
+
+@pytest.fixture(scope="module")
+def stage(stage: Stage) -> Stage:
+    """The stage, with the models of the site."""
+    write_models(stage.folder / "_static" / "models")
+    return stage
+
+
+def radio(live: Locator, kind: str, block: int, head: int) -> Locator:
+    """The small map of a head; blocks and heads are counted from 0."""
+    group = live.get_by_role("group", name=NAMES[kind], exact=True)
+    return group.get_by_role("radio", name=f"block {block + 1}, head {head + 1}: ")
+
+
+def agree(live: Locator, figure: HeadsFigure, query: int) -> None:
+    """The numbers of all heads, of the selected head, and of one query are those of Python."""
+    maps = figure.maps()
+    for kind, name in NAMES.items():
+        shown = live.get_by_role("group", name=name, exact=True).locator("b").all_inner_texts()
+        if kind in MEASURES[figure.measure]:
+            expected = measure(maps[kind], kind, figure.measure).flatten().tolist()
+            assert [float(text) for text in shown] == pytest.approx(expected, abs=6e-3)
+        else:
+            assert shown == ["–"] * 12
+    weights = maps[figure.kind][figure.block, figure.head]
+    known = [each for each, kinds in MEASURES.items() if figure.kind in kinds]
+    rows = live.locator(".heads-measures tbody tr").all()
+    for row, each in zip(rows, known, strict=True):
+        assert each in row.locator("th").inner_text()
+        values = [float(text) for text in row.locator("td").all_inner_texts()]
+        even = uniform(weights, figure.kind)
+        expected = [float(measure(w, figure.kind, each)) for w in (weights, even)]
+        assert values == pytest.approx(expected, abs=6e-3), each
+    largest = weights[query].sort(descending=True).values[:5].tolist()
+    assert [weight for _, weight in bars(live, ".heads-weights")] == pytest.approx(
+        largest, abs=6e-4
+    )
+
+
+def test_stored_maps_are_shown_without_a_download(stage: Stage) -> None:
+    requests: list[str] = []
+    stage.visit.page.on("request", lambda request: requests.append(request.url))
+    figure = HeadsFigure()
+    live = stage.show(figure)
+    agree(live, figure, 0)
+    for kind, block, head, query, name in (
+        ("encoder", 1, 2, 3, "entropy in nats"),
+        ("self", 2, 0, 2, "weight on the next token"),
+        ("cross", 0, 3, 1, "weight on the first token"),
+    ):
+        radio(live, kind, block, head).check()
+        live.get_by_role("group", name="Query").get_by_role("radio").nth(query).check()
+        live.get_by_label("Number below each map").select_option(label=name)
+        figure.kind, figure.block, figure.head = kind, block, head
+        figure.measure = next(each for each in MEASURES if each in name)
+        agree(live, figure, query)
+    live.get_by_label("Sentence", exact=True).select_option(label=SENTENCES[1])
+    figure.text = SENTENCES[1]
+    agree(live, figure, 1)
+    assert not [url for url in requests if "/models/" in url]
+
+
+def test_the_small_maps_have_the_weights(stage: Stage) -> None:
+    """Each square of a map is on a path whose depth is the square root of its weight."""
+    figure = HeadsFigure()
+    live = stage.show(figure)
+    weights = figure.maps()["encoder"][1, 2]
+    found = torch.zeros(weights.shape, dtype=torch.float64)
+    for path in radio(live, "encoder", 1, 2).locator("xpath=..").locator("path").all():
+        depth = numbers(str(path.get_attribute("style")))[0]
+        for square in str(path.get_attribute("d")).split("M")[1:]:
+            column, row = (int(each) for each in square.split("h")[0].split())
+            found[row, column] = depth
+    expected = weights.sqrt().where(weights >= 0.01, torch.zeros((), dtype=torch.float64))
+    assert (found - expected).min() >= -1e-4
+    assert (found - expected).max() < 1 / 8
+
+
+def test_any_sentence_is_computed_in_the_page(stage: Stage) -> None:
+    figure = HeadsFigure(measure="distance")
+    live = stage.show(figure, width=390)
+    page = live.page
+    live.get_by_label("Sentence in German").focus()
+    press(page, "Control+A")
+    page.keyboard.type(OWN)
+    agree(live, figure, 0)
+    press(page, "Enter")
+    expect(live.locator(".heads-pair")).to_contain_text(OWN, timeout=PATIENCE)
+    figure.text = OWN
+    agree(live, figure, 0)
+    radio(live, "encoder", 0, 0).focus()
+    press(page, "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight")
+    figure.block = 1
+    agree(live, figure, 0)
+    live.get_by_label("Sentence in German").fill(" ")
+    live.get_by_role("button", name="Compute the maps").click()
+    assert status(live) == "There is nothing to translate: type a sentence."
+    agree(live, figure, 0)
+    live.get_by_label("Sentence", exact=True).select_option(label=SENTENCES[1])
+    figure.text = SENTENCES[1]
+    agree(live, figure, 0)
+
+
+def test_the_status_names_the_largest_head_and_a_tie(stage: Stage) -> None:
+    live = stage.show(HeadsFigure())
+    largest = "The largest of the 12 heads of the encoder self-attention: block 2, head 3 (0.58)."
+    assert status(live) == (f"Block 1, head 1: mean weight on the previous token 0.15. {largest}")
+    radio(live, "encoder", 1, 2).check()
+    line = f"Block 2, head 3: mean weight on the previous token 0.58. {largest}"
+    expect(live.get_by_role("status")).to_have_text(line)
+    live.get_by_role("group", name="Query").get_by_role("radio").nth(2).check()
+    expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
+    radio(live, "cross", 0, 0).check()
+    assert status(live).startswith(
+        "The number “weight on the previous token” is not defined for the cross-attention: "
+    )
+    figure = HeadsFigure()
+    stored = figure.stored[0]
+    blocks = stored["maps"]["encoder"]
+    tied = {**stored["maps"], "encoder": [blocks[0], blocks[1], [blocks[1][2], *blocks[2][1:]]]}
+    figure.stored = [{**stored, "maps": tied}]
+    assert "block 2, head 3 and block 3, head 1 (0.58 each)." in status(stage.show(figure))
+
+
+def test_reset_and_looks(stage: Stage) -> None:
+    stage.check_reset(stage.show(HeadsFigure()))
+    stage.check_looks(HeadsFigure(kind="cross", block=2, measure="entropy"))

@@ -1,0 +1,96 @@
+"""The book as a PDF and as an archive."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+from pypdf import PdfReader
+
+from tests.pages.conftest import SITE
+from tools import dist, pdf
+from tools.site import SiteError
+
+PAGES = [("02-gates", "Before attention"), ("glossary", "Appendices")]
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> PdfReader:
+    target = tmp_path_factory.mktemp("pdf") / "book.pdf"
+    number = pdf.make(SITE, target, PAGES, chromium)
+    reader = PdfReader(target)
+    assert len(reader.pages) == number > 4
+    return reader
+
+
+def test_pages_to_print_are_those_of_the_book() -> None:
+    names = [name for name, _ in pdf.printed_pages()]
+    assert names[0] == "00-primer"
+    assert "glossary" in names
+    assert "api" not in names
+
+
+def test_pdf_has_a_cover_contents_and_numbers(printed: PdfReader) -> None:
+    assert "The Executable" in printed.pages[0].extract_text()
+    contents = printed.pages[1].extract_text()
+    assert "Contents" in contents
+    assert "2 Gates" in contents
+    first = printed.pages[2].extract_text().split()
+    assert first[-1] == "1"
+    last = printed.pages[-1].extract_text().split()
+    assert last[-1] == str(len(printed.pages) - 2)
+    titles = [item.title for item in printed.outline if not isinstance(item, list)]
+    assert titles == ["Before attention", "Appendices"]
+
+
+def test_pdf_links_lead_to_its_own_sheets(printed: PdfReader) -> None:
+    inner = 0
+    for sheet in printed.pages:
+        for reference in sheet.get("/Annots", []):
+            annotation = reference.get_object()
+            assert "127.0.0.1" not in str(annotation.get("/A", ""))
+            if "/Dest" in annotation:
+                inner += 1
+                assert printed.get_page_number(annotation["/Dest"][0].get_object()) is not None
+    assert inner > 10
+
+
+def test_pdf_has_every_line_of_code(printed: PdfReader, chromium: Browser) -> None:
+    page = chromium.new_page()
+    page.goto((SITE / "02-gates.html").as_uri())
+    shown = "article .cell_input:not(details .cell_input) pre"
+    lines = "\n".join(page.locator(shown).all_text_contents())
+    page.close()
+    text = "".join("".join(sheet.extract_text().split()) for sheet in printed.pages)
+    for line in lines.splitlines():
+        assert "".join(line.split())[:30] in text
+
+
+def test_archive_has_the_site_and_is_reproducible(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / "en").mkdir(parents=True)
+    (site / "index.html").write_text("front")
+    (site / "en" / "index.html").write_text("cover")
+    (site / ".nojekyll").touch()
+    one, two = tmp_path / "one.zip", tmp_path / "two.zip"
+    assert dist.pack(site, one) == dist.pack(site, two) == 3
+    assert one.read_bytes() == two.read_bytes()
+    with zipfile.ZipFile(one) as archive:
+        names = ["README.txt", "en/index.html", "index.html"]
+        assert archive.namelist() == [f"{dist.FOLDER}/{name}" for name in names]
+    with pytest.raises(SiteError, match="run `make book` first"):
+        dist.pack(tmp_path / "none", one)
+
+
+@pytest.mark.parametrize("name", ["index.html", "04-self-attention.html"])
+def test_the_site_works_from_files(chromium: Browser, name: str) -> None:
+    page = chromium.new_page(viewport={"width": 1280, "height": 900})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((SITE / name).as_uri())
+    figure = page.locator(".live-figure").first
+    figure.scroll_into_view_if_needed()
+    figure.locator("[role=group]").wait_for(timeout=5000)
+    assert page.evaluate("document.fonts.load('18px \"Source Serif 4\"').then(f => f.length)") == 1
+    assert errors == []
+    page.close()

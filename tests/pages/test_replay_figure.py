@@ -1,0 +1,117 @@
+"""The replayed training in the page: every number is that of the record."""
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.pages.live import Stage, choose, numbers, press, status
+from tests.widgets.test_replay import RECORD, REFERENCE, ROWS
+from tfmr.widgets import ReplayFigure
+
+SOURCE = RECORD["settings"]["source"].split()
+
+
+def training(live: Locator) -> Locator:
+    return live.get_by_role("slider", name="Training")
+
+
+def agree(live: Locator, index: int, word: int) -> None:
+    """Status line, sentences and map are those of a row of the record."""
+    row = ROWS[index]
+    line = status(live).removeprefix("Unchanged: ")
+    when = "Before training" if row["step"] == 0 else f"After {row['step']} steps"
+    assert line.startswith(f"{when}: training loss ")
+    train, valid, rate, *rest = numbers(line.split(": ", 1)[1])
+    assert train == pytest.approx(row["train_loss"], abs=0.0051)
+    assert valid == pytest.approx(row["valid_loss"], abs=0.0051)
+    assert rate == pytest.approx(row["learning_rate"], abs=0.0000051)
+    assert rest[0] == pytest.approx(max(row["weights"][word]), abs=0.0051)
+    best = SOURCE[row["weights"][word].index(max(row["weights"][word]))]
+    assert f"“{best}”" in line
+    equal = "equals" if row["output"] == REFERENCE else "differs from"
+    assert f"The translation {equal} the reference." in line
+    assert live.locator(".rep-translation [lang=fr]").inner_text() == (
+        row["output"] or "(no token)"
+    )
+    found = numbers(live.locator(".rep-caption").inner_text())
+    assert found[-1] == pytest.approx(row["entropy"], abs=0.0051)
+
+
+def squares(live: Locator) -> list[list[float]]:
+    """The depth of the colour of each square of the map; 0 where there is none."""
+    found = []
+    for group in live.locator(".tra-row").all():
+        line = [0.0] * len(SOURCE)
+        ground = group.locator(".tra-ground")
+        left, width = (float(str(ground.get_attribute(name))) for name in ("x", "width"))
+        for square in group.locator("rect:not(.tra-ground)").all():
+            at = (float(str(square.get_attribute("x"))) - left) / (width / len(SOURCE))
+            line[int(at)] = numbers(str(square.get_attribute("style")))[0]
+        found.append(line)
+    return found
+
+
+def test_every_step_is_that_of_the_record(stage: Stage) -> None:
+    live = stage.show(ReplayFigure(RECORD))
+    for index in range(len(ROWS)):
+        agree(live, index, 0)
+        live.get_by_role("button", name="Next").click()
+    choose(live, "Predicted token", "chapeaux")
+    agree(live, len(ROWS) - 1, REFERENCE.split().index("chapeaux"))
+    for shown, expected in zip(squares(live), ROWS[-1]["weights"], strict=True):
+        assert shown == pytest.approx([w if w >= 0.01 else 0.0 for w in expected], abs=1e-4)
+    live.locator(".tra-row").nth(1).click()
+    agree(live, len(ROWS) - 1, 1)
+
+
+def test_the_curves_have_the_values_of_the_record(stage: Stage) -> None:
+    live = stage.show(ReplayFigure(RECORD))
+    curves = live.locator("g:has(> .live-line)").all()
+    names = ("train_loss", "valid_loss", "learning_rate")
+    for curve, name in zip(curves, names, strict=True):
+        heights = [float(str(dot.get_attribute("cy"))) for dot in curve.locator("circle").all()]
+        values = [row[name] for row in ROWS]
+        # Heights are linear in the values: compare them after scaling both to 0 … 1.
+        low, high = min(values), max(values)
+        expected = [(value - low) / (high - low) for value in values]
+        span = max(heights) - min(heights)
+        shown = [(max(heights) - height) / span for height in heights]
+        assert shown == pytest.approx(expected, abs=1e-3), name
+
+
+def test_the_keyboard_operates_it(stage: Stage) -> None:
+    live = stage.show(ReplayFigure(RECORD))
+    training(live).focus()
+    press(live.page, "End", "ArrowLeft")
+    step = ROWS[-2]["step"]
+    expect(training(live)).to_have_attribute("aria-valuetext", f"after {step} steps")
+    agree(live, len(ROWS) - 2, 0)
+    live.get_by_role("radio", name="la", exact=True).focus()
+    press(live.page, "ArrowRight")
+    agree(live, len(ROWS) - 2, 1)
+    training(live).focus()
+    press(live.page, "Home")
+    line = status(live)
+    live.get_by_role("button", name="Back").focus()
+    press(live.page, "Enter")
+    expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
+
+
+def test_play_stops_at_the_end(moving_stage: Stage) -> None:
+    live = moving_stage.show(ReplayFigure(RECORD, step=ROWS[-2]["step"]))
+    live.get_by_role("button", name="Play").click()
+    expect(training(live)).to_have_attribute("aria-valuetext", f"after {ROWS[-1]['step']} steps")
+    expect(live.get_by_role("button", name="Play")).to_be_visible()
+
+
+def test_a_tie_is_read_as_a_tie(stage: Stage) -> None:
+    row = {**ROWS[0], "weights": [[0.4, 0.4, *[0.02] * 8, *[0.0] * (len(SOURCE) - 10)]] * 11}
+    live = stage.show(ReplayFigure({**RECORD, "rows": [row]}))
+    assert f"attends most to “{SOURCE[0]}” and “{SOURCE[1]}” (0.40 each)." in status(live)
+    row = {**ROWS[0], "weights": [[1 / len(SOURCE)] * len(SOURCE)] * 11}
+    live = stage.show(ReplayFigure({**RECORD, "rows": [row]}))
+    assert "attends equally to all source tokens (0.10 each)." in status(live)
+
+
+def test_reset_and_looks(stage: Stage) -> None:
+    stage.check_reset(stage.show(ReplayFigure(RECORD)))
+    stage.check_looks(ReplayFigure(RECORD, step=100))

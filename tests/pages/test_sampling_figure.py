@@ -1,0 +1,167 @@
+"""Sampling in the page: probabilities, entropies and samples are those of the package."""
+
+import math
+import re
+
+import pytest
+import torch
+from playwright.sync_api import Locator, expect
+
+from tests.pages.live import Stage, numbers, press, status
+from tests.widgets.test_sampling import sampling_figure
+from tfmr.decode import Sampling
+from tfmr.special_tokens import EOS
+from tfmr.widgets import SamplingFigure
+from tfmr.widgets.sampling import NAMED
+
+
+def slider(live: Locator, name: str) -> Locator:
+    return live.get_by_role("slider", name=name)
+
+
+def stages(figure: SamplingFigure) -> list[torch.Tensor]:
+    """The distribution of the model, and after temperature, top-k and top-p, by the package."""
+    final = figure.sampling()
+    found = []
+    for sampling in (
+        Sampling(),
+        Sampling(final.temperature),
+        Sampling(final.temperature, final.top_k),
+        final,
+    ):
+        tokens, probs = sampling.candidates(figure.scores())
+        full = torch.zeros(figure.scores().shape[1], dtype=torch.float64)
+        found.append(full.scatter(0, tokens[0], probs[0])[EOS:])
+    return found
+
+
+def entropy(probs: torch.Tensor) -> float:
+    kept = probs[probs > 0]
+    return -float((kept * kept.log()).sum())
+
+
+def agree(live: Locator, figure: SamplingFigure) -> None:
+    """The table, the status line and the samples are those of the package."""
+    all_stages = stages(figure)
+    texts = live.locator(".sam-table td").all_inner_texts()
+    for stage, probs in enumerate(all_stages):
+        column = texts[stage::4]
+        named = probs[:NAMED].tolist()
+        kept = int((probs > 0).sum())
+        shown = [0.0 if text == "cut" else numbers(text)[0] for text in column]
+        assert shown[: NAMED + 1] == pytest.approx([*named, float(probs[NAMED:].sum())], abs=6e-4)
+        cut = [text == "cut" for text in column[: NAMED + 1]]
+        assert cut == [*(p == 0 for p in named), kept <= NAMED]
+        assert shown[NAMED + 1] == kept
+        assert shown[NAMED + 2] == pytest.approx(entropy(probs), abs=6e-3)
+        assert shown[NAMED + 3] == pytest.approx(math.exp(entropy(probs)), rel=0.01, abs=6e-3)
+
+    final = all_stages[-1]
+    stored = figure.prefixes[figure.selected]
+    line = status(live).removeprefix("Unchanged: ")
+    assert f"After “{stored['prefix']}”, " in line
+    kept = int((final > 0).sum())
+    assert numbers(line)[:2] == [kept, len(final)]
+    [shown_entropy] = re.findall(r"entropy is ([\d.]+) nats", line)
+    assert float(shown_entropy) == pytest.approx(entropy(final), abs=6e-4)
+
+    drawn = torch.bincount(figure.samples().clamp(max=NAMED), minlength=NAMED + 1).tolist()
+    expected = [*final[:NAMED].tolist(), float(final[NAMED:].sum())]
+    pairs = [(n, p * figure.draws) for n, p in zip(drawn, expected, strict=True) if p > 0]
+    samples = [numbers(text)[0] for text in live.locator(".sam-samples td").all_inner_texts()]
+    assert samples[0::2] == [count for count, _ in pairs]
+    assert samples[1::2] == pytest.approx([number for _, number in pairs], abs=0.06)
+
+
+def test_by_mouse(stage: Stage) -> None:
+    figure = sampling_figure()
+    live = stage.show(figure)
+    agree(live, figure)
+    live.get_by_role("button", name="Sample 100").click()
+    live.get_by_role("button", name="Sample 1", exact=True).click()
+    slider(live, "Temperature").fill("1.5")
+    slider(live, "Top-p").fill("0.9")
+    figure.set_state({"draws": 101, "temperature": 1.5, "top_p": 0.9})
+    agree(live, figure)
+    live.get_by_label("Next token after").select_option(index=2)
+    slider(live, "Top-k").fill("3")
+    live.get_by_role("button", name="New seed").click()
+    figure.set_state({"selected": 2, "top_k": 4, "seed": 1})
+    agree(live, figure)
+    tokens = figure.prefixes[2]["tokens"]
+    last = [tokens[rank] for rank in figure.samples().tolist()[:-9:-1]]
+    expect(live.locator(".sam-last")).to_have_text(f"Last samples: {', '.join(last)}")
+
+
+def test_by_keyboard_with_the_arithmetic_of_a_token(stage: Stage) -> None:
+    figure = sampling_figure()
+    live = stage.show(figure)
+    slider(live, "Top-k").focus()
+    press(live.page, "End", *["ArrowLeft"] * 12)  # the fifth of 17 values
+    slider(live, "Temperature").focus()
+    press(live.page, *["ArrowRight"] * 10)
+    slider(live, "Top-p").focus()
+    press(live.page, *["ArrowLeft"] * 12)
+    figure.set_state({"top_k": 5, "temperature": 1.5, "top_p": 0.88})
+    agree(live, figure)
+
+    probs = [each.tolist() for each in stages(figure)]
+    logs = figure.scores()[0, EOS:]
+    powers = [((logs - logs[0]) / temperature).exp() for temperature in (1.0, 1.5)]
+    box = live.locator(".sam-arithmetic")
+
+    def shown() -> list[float]:
+        return numbers(box.inner_text().split("Here")[0])
+
+    live.locator("[role=gridcell][aria-selected=true]").focus()
+    step = float(logs[1] - logs[0])
+    power, total = float(powers[1][1]), float(powers[1].sum())
+    assert shown() == pytest.approx([step, 1.5, total, power, total, probs[1][1]], abs=6e-4)
+    press(live.page, "ArrowLeft")
+    power, total = float(powers[0][1]), float(powers[0].sum())
+    assert shown() == pytest.approx([step, total, power, total, probs[0][1]], abs=6e-4)
+    press(live.page, "ArrowRight", "ArrowRight")
+    kept = sum(probs[1][:5])
+    expected = [2, 5, probs[1][1], kept, probs[2][1], kept]
+    assert shown() == pytest.approx(expected, abs=6e-4)
+    press(live.page, "ArrowRight")
+    kept = sum(p for p, q in zip(probs[2], probs[3], strict=True) if q > 0)
+    expected = [probs[2][0], 0.88, probs[2][1], kept, probs[3][1], kept]
+    assert shown() == pytest.approx(expected, abs=6e-4)
+    press(live.page, *["ArrowDown"] * 3)
+    before = sum(probs[2][:4])
+    assert before > 0.88
+    assert probs[3][4] == 0
+    expect(box).to_contain_text(
+        f"the more probable tokens have {before:.3f} in total, not less than p = 0.88: cut"
+    )
+    press(live.page, *["ArrowDown"] * 3)
+    expect(box).to_contain_text("cut by top-k")
+    press(live.page, *["ArrowDown"] * 4, "ArrowLeft", "ArrowLeft")
+    expect(box).to_have_text(re.compile(r"Temperature, tokens ?4.998 of 4.998 tokens"))
+    press(live.page, "ArrowDown", "ArrowDown")
+    value = entropy(torch.tensor(probs[1]))
+    assert shown() == pytest.approx([value, math.exp(value)], abs=6e-4, rel=1e-3)
+
+
+def test_one_token_remains_and_no_change_is_announced(stage: Stage) -> None:
+    figure = sampling_figure()
+    live = stage.show(figure)
+    slider(live, "Top-k").fill("0")
+    line = status(live)
+    assert line == (
+        "After “A small dog”, 1 of 4\u202f998 tokens remains; most probable: “▁runs” 1.000. "
+        "The entropy is 0.000 nats, the perplexity 1.00."
+    )
+    slider(live, "Temperature").fill("2")
+    expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
+    figure.set_state({"top_k": 1, "temperature": 2.0})
+    agree(live, figure)
+
+
+def test_reset_and_looks(stage: Stage) -> None:
+    figure = sampling_figure()
+    stage.check_reset(stage.show(figure))
+    figure.set_state({"selected": 2, "temperature": 1.05, "top_k": 1000, "top_p": 0.99})
+    figure.draws = 1000
+    stage.check_looks(figure)

@@ -1,0 +1,467 @@
+"""The search: forty queries with the sections that answer them, the index, and the box in use."""
+
+import csv
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+import yaml
+from bs4 import BeautifulSoup, Tag
+from playwright.sync_api import Browser, Locator, Page, Route, expect
+
+from tests.pages.conftest import SITE, Visit
+from tools import ROOT
+
+STATIC = SITE / "_static"
+QUERIES = list(csv.DictReader((ROOT / "tests/pages/searches.csv").read_text("utf-8").splitlines()))
+WORDS = yaml.safe_load((ROOT / "book/_ext/search_words.yml").read_text("utf-8"))
+ON_DEMAND = [
+    "minisearch/index.js",
+    *(f"search/{name}" for name in ("engine.js", "box.js", "search.css", "index.js")),
+]
+CHAPTER = "04-self-attention.html"
+SECTION, TERM, EXERCISE, REFERENCES, API = range(5)
+
+
+@cache
+def index() -> dict[str, Any]:
+    text = (STATIC / "search/index.js").read_text("utf-8")
+    content: dict[str, Any] = json.loads(text.removeprefix("window.bookIndex = ").strip(";\n"))
+    return content
+
+
+def entries() -> Iterator[tuple[str, int, str, str, str]]:
+    """Page, kind, title, anchor and text of every entry."""
+    for page, kind, title, anchor, text, _ in index()["entries"]:
+        yield index()["pages"][page][0], kind, title, anchor, text
+
+
+@cache
+def html(name: str) -> BeautifulSoup:
+    page = BeautifulSoup((SITE / name).read_text("utf-8"), "lxml")
+    for formula in page.select(".katex"):  # its text would be there twice
+        annotation = formula.find("annotation")
+        formula.replace_with(annotation.get_text() if annotation else "")
+    return page
+
+
+@cache
+def places(name: str) -> dict[str, Tag]:
+    """The elements of a page that an address can name; the empty name is its title."""
+    found = {str(place["id"]): place for place in html(name).find_all(id=True)}
+    return found | {"": html(name).select_one("h1")}
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def ready(page: Page) -> None:
+    """Wait until the index is loaded and can be searched."""
+    page.locator("#search-results:not([aria-busy])").wait_for(state="attached")
+
+
+@pytest.fixture
+def dialog(visit: Visit) -> Locator:
+    """The dialog, open on a chapter, with the index loaded."""
+    page = visit.open(CHAPTER)
+    page.keyboard.press("Control+k")
+    opened = page.locator("#search-dialog")
+    opened.wait_for()
+    ready(page)
+    return opened
+
+
+def type_in(box: Locator, query: str) -> list[str]:
+    """Type a query, and return the addresses of the results, below the root of the site."""
+    box.get_by_role("combobox").fill(query)
+    found = box.get_by_role("option").evaluate_all("all => all.map(one => one.href)")
+    return [unquote(address.split("/", 3)[3]) for address in found]
+
+
+def state(box: Locator) -> str:
+    return box.get_by_role("status").inner_text()
+
+
+@pytest.mark.parametrize("who", ["student", "authors"])
+def test_the_right_section_is_among_the_first_three(dialog: Locator, who: str) -> None:
+    asked = [row for row in QUERIES if row["asked by"] == who]
+    assert len(asked) == 20
+    missed = {
+        row["query"]: found
+        for row in asked
+        if not set(found := type_in(dialog, row["query"])[:3]) & set(row["sections"].split())
+    }
+    assert len(missed) <= 2, missed
+
+
+@pytest.mark.parametrize(
+    ("query", "section"),
+    [
+        ("lr", "11-training.html#the-learning-rate"),
+        ("mha", "05-multi-head-attention.html"),
+        ("bpe", "11-training.html#tokens"),
+        ("ffn", "07-add-norm-feed-forward.html#the-feed-forward-network"),
+        ("rope", "06-position.html#rotary-positions"),
+        ("bleu", "12-decoding.html#bleu"),
+        ("nan", "04-self-attention.html#a-row-in-which-every-key-is-masked"),
+        ("sqrtdk", "04-self-attention.html#why-divide-by-sqrt-d-k"),
+        ("sqrt(d_k)", "04-self-attention.html#why-divide-by-sqrt-d-k"),
+        ("√d_k", "04-self-attention.html#why-divide-by-sqrt-d-k"),
+        ("√dₖ", "04-self-attention.html#why-divide-by-sqrt-d-k"),
+        ("sqrt d_model", "10-transformer.html#the-factor-sqrt-d-text-model"),
+        ("layernorm", "07-add-norm-feed-forward.html#layer-normalisation"),
+        ("normalization of layers", "07-add-norm-feed-forward.html#layer-normalisation"),
+        ("warm up", "07-add-norm-feed-forward.html#warm-up"),
+        ("beem search", "12-decoding.html#beam-search"),
+        ("resid", "07-add-norm-feed-forward.html#the-residual-connection"),
+        ("exercise 6.2", "06-position.html#exercise-6-2-a-causal-mask"),
+        ("surprisal", "glossary.html#surprisal"),
+    ],
+)
+def test_abbreviations_symbols_and_errors_find(dialog: Locator, query: str, section: str) -> None:
+    assert section in type_in(dialog, query)[:3]
+
+
+@pytest.mark.parametrize("query", ["attention", "encoder", "mask", "learning rate", "position"])
+def test_prose_comes_before_the_api(dialog: Locator, query: str) -> None:
+    assert not [found for found in type_in(dialog, query)[:6] if found.startswith("api")]
+
+
+def test_a_name_of_the_package_finds_its_entry(dialog: Locator) -> None:
+    found = type_in(dialog, "fused_attention")[:3]
+    assert "api/attention.html#tfmr.attention.fused_attention" in found
+
+
+def test_every_meaning_is_in_the_words_of_the_book(dialog: Locator) -> None:
+    unknown = dialog.page.evaluate(
+        """meanings => {
+            const { tokenize } = bookSearch;
+            const known = new Set(bookIndex.entries.flatMap(
+                ([, kind, title, , text]) => kind < 3 ? tokenize(`${title} ${text}`) : []));
+            return Object.entries(meanings).filter(([, meaning]) =>
+                tokenize(meaning).some(term => !known.has(term)));
+        }""",
+        WORDS["meanings"],
+    )
+    assert unknown == [], "these lead to words that no section contains"
+
+
+def test_every_entry_leads_to_its_place() -> None:
+    wrong = []
+    for name, _, title, anchor, _ in entries():
+        place = places(name).get(anchor)
+        heading = place.find(re.compile("h[1-6]")) or place if place else None
+        shown = one_line(heading.get_text()) if heading else ""
+        short = re.sub(r"√.*|\W", "", title.rpartition(".")[2])
+        if short not in re.sub(r"\W", "", shown):
+            wrong.append((name, anchor, title, shown))
+    assert wrong == []
+
+
+def test_the_text_of_every_section_is_in_the_index() -> None:
+    texts: dict[tuple[str, str], str] = {}
+    for name, _, _, anchor, text in entries():
+        texts[name, anchor] = text
+    missing = []
+    for name, _ in index()["pages"]:
+        for paragraph in html(name).select("article section > p, article section > ul > li > p"):
+            section = paragraph.find_parent("section")
+            text = one_line(paragraph.get_text())
+            if paragraph.find_parent(class_="solution") or paragraph.select(".math, img"):
+                continue
+            assert section
+            top = section.find_parent("section") is None
+            if text not in texts.get((name, "" if top else str(section["id"])), ""):
+                missing.append((name, section["id"], text[:60]))
+    assert missing == []
+
+
+def test_solutions_are_not_given_away() -> None:
+    everything = "\n".join(text for _, _, _, _, text in entries())
+    told = [
+        text
+        for name, _ in index()["pages"]
+        for paragraph in html(name).select("details.solution p")
+        if len(text := one_line(paragraph.get_text())) > 60 and text in everything
+    ]
+    assert told == []
+
+
+def test_no_entry_shows_tex() -> None:
+    # A docstring of the API may write an index as h_{t-1}, which its page shows in the same way.
+    raw = re.compile(r"\$[^$\n]{1,80}\$|\\[(\[]|\\[a-z]{3,}|\\frac")
+    assert [found.group() for *_, text in entries() for found in raw.finditer(text)] == []
+    prose = (text for _, kind, _, _, text in entries() if kind != API)
+    assert [text for text in prose if re.search(r"[_^]\{", text)] == []
+
+
+def test_nothing_is_loaded_before_the_first_search(visit: Visit) -> None:
+    asked: list[str] = []
+    visit.page.on("request", lambda request: asked.append(request.url))
+    visit.open(CHAPTER)
+    assert [url for url in asked if "search" in url and "/search.js" not in url] == []
+    assert gzip.compress((STATIC / "search.js").read_bytes()).__len__() <= 3_000
+    asked.clear()
+    visit.page.keyboard.press("Control+k")
+    ready(visit.page)
+    assert sorted(url.partition("/_static/")[2] for url in asked) == sorted(ON_DEMAND)
+
+
+def test_the_index_is_light() -> None:
+    sizes = {name: len(gzip.compress((STATIC / name).read_bytes(), 6)) for name in ON_DEMAND}
+    assert sizes.pop("search/index.js") <= 150_000
+    assert sum(sizes.values()) <= 30_000, sizes
+
+
+@pytest.mark.parametrize("name", ["searchindex.js", "searchtools.js", "language_data.js"])
+def test_sphinx_search_is_gone(name: str) -> None:
+    assert [path.name for path in SITE.rglob(name)] == []
+    for path in SITE.rglob("*.html"):
+        assert name not in path.read_text("utf-8"), path
+
+
+def test_a_key_takes_less_than_50_ms(dialog: Locator) -> None:
+    """Processor time of the page per key, which does not depend on the load of the machine."""
+    metrics = dialog.page.context.new_cdp_session(dialog.page)
+    metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def seconds() -> float:
+        found = metrics.send("Performance.getMetrics")["metrics"]
+        return next(float(one["value"]) for one in found if one["name"] == "TaskDuration")
+
+    start = seconds()
+    keys = dialog.page.evaluate(
+        """async queries => {
+            const field = document.querySelector("#search-dialog input");
+            const typed = queries.flatMap(query => [...query].map((_, i) => query.slice(0, i + 1)))
+                .filter((_, i) => i % 4 === 0);
+            for (field.value of typed) {
+                field.dispatchEvent(new Event("input"));
+                field.getBoundingClientRect();
+                await new Promise(resolve => setTimeout(resolve));
+            }
+            return typed.length;
+        }""",
+        [row["query"] for row in QUERIES],
+    )
+    used = 1000 * (seconds() - start) / keys
+    assert 0.1 < used <= 50
+
+
+def test_keyboard(visit: Visit) -> None:
+    page = visit.open(CHAPTER)
+    button = page.locator(".search-button__button").locator("visible=true").first
+    button.click()
+    box = page.locator("#search-dialog")
+    ready(page)
+    field = box.get_by_role("combobox")
+    expect(field).to_be_focused()
+    expect(field).to_have_attribute("aria-expanded", "false")
+    page.keyboard.type("kv cache")
+    expect(box.get_by_role("option").first).to_be_visible()
+    expect(field).to_have_attribute("aria-expanded", "true")
+    expect(field).to_have_attribute("aria-controls", "search-results")
+
+    def chosen() -> int:
+        here = box.locator("[aria-selected=true]")
+        expect(here).to_have_count(1)
+        expect(field).to_have_attribute("aria-activedescendant", here.get_attribute("id") or "")
+        return int((here.get_attribute("id") or "").rpartition("-")[2])
+
+    count = box.get_by_role("option").count()
+    assert state(box) == (f"{count} results" if count < 12 else "The first 12 results")
+    assert chosen() == 0
+    page.keyboard.press("ArrowDown")
+    assert chosen() == 1
+    for _ in range(2):
+        page.keyboard.press("ArrowUp")
+    assert chosen() == count - 1
+    page.keyboard.press("Escape")
+    expect(box).to_be_hidden()
+    expect(button).to_be_focused()
+    page.keyboard.press("Control+k")
+    expect(box).to_be_visible()
+    page.keyboard.press("Control+k")
+    expect(box).to_be_hidden()
+    expect(button).to_be_focused()
+    page.keyboard.press("Control+k")
+    address = type_in(box, "gradient clipping")[0]
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/{address}")
+    assert visit.errors == []
+
+
+def test_a_result_on_the_same_page(dialog: Locator) -> None:
+    page = dialog.page
+    assert type_in(dialog, "why sqrt dk")[0] == f"{CHAPTER}#why-divide-by-sqrt-d-k"
+    dialog.get_by_role("option").first.click()
+    expect(dialog).to_be_hidden()
+    place = page.locator("#why-divide-by-sqrt-d-k")
+    expect(place).to_be_in_viewport()
+
+
+def test_similar_words_are_not_marked(dialog: Locator) -> None:
+    type_in(dialog, "layer norm")
+    marks = {text.lower() for text in dialog.locator("mark").all_inner_texts()}
+    assert "later" not in marks
+    assert marks & {"layer", "layers"}
+
+
+def test_snippets_mark_the_words(dialog: Locator) -> None:
+    type_in(dialog, "vanishing gradients")
+    first = dialog.get_by_role("option").first
+    marks = [text.lower() for text in first.locator("mark").all_inner_texts()]
+    assert {"vanishing", "gradient"} <= {mark.rstrip("s") for mark in marks}
+    assert "1 Sequences and recurrence" in first.inner_text()
+    assert 60 < len(first.locator(".search-snippet").inner_text()) < 190
+
+
+@pytest.mark.parametrize(
+    ("query", "announced"),
+    [
+        ("", "Type a term or a question"),
+        ("   ", "Type a term or a question"),
+        ("?!…", "No section matches"),
+        ("xqzwvk", "No section matches"),
+        ("주의 집중", "No section matches"),
+        ("注意力机制", "No section matches"),
+        ("внимание", "No section matches"),
+        ("🤖🔍", "No section matches"),
+        ("constructor __proto__ hasOwnProperty", ""),
+        ("<img src=x onerror=alert(1)>", ""),
+        ("mask " * 2000, "results"),
+        ("x" * 10_000, "No section matches"),
+        ("why", "results"),
+    ],
+)
+def test_any_text_gets_an_answer(visit: Visit, dialog: Locator, query: str, announced: str) -> None:
+    found = type_in(dialog, query)
+    assert announced in state(dialog)
+    assert bool(found) == ("result" in state(dialog))
+    assert dialog.locator("img").count() == 0
+    assert visit.errors == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_dialog_fits(visit: Visit, theme: str, width: int) -> None:
+    page = visit.open(CHAPTER, theme=theme, width=width)
+    button = page.locator(".search-button__button").locator("visible=true").first
+    button.click()
+    box = page.locator("#search-dialog")
+    ready(page)
+    type_in(box, "attention")
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    frame = box.bounding_box()
+    assert frame
+    assert wide <= width
+    assert frame["x"] >= 0
+    assert frame["x"] + frame["width"] <= width
+    assert frame["y"] + frame["height"] <= 900
+    assert all(
+        (control.bounding_box() or {"height": 0})["height"] >= 44
+        for control in [*box.get_by_role("option").all(), *box.locator("input, button").all()]
+    )
+    box.get_by_role("button", name="Close").click()
+    expect(button).to_be_focused()
+
+
+def test_the_page_with_a_query(visit: Visit) -> None:
+    page = visit.open("search.html?q=beam+search%20length")
+    box = page.locator("#search-page")
+    ready(page)
+    expect(box.get_by_role("option").first).to_be_visible()
+    expect(box.get_by_role("combobox")).to_have_value("beam search length")
+    assert "12-decoding.html#the-length-penalty" in type_in(box, "beam search length penalty")[:3]
+    assert page.url.endswith("search.html?q=beam%20search%20length%20penalty")
+    page.locator("h1").click()
+    page.keyboard.press("Control+k")
+    expect(box.get_by_role("combobox")).to_be_focused()
+    assert page.locator("dialog#search-dialog").count() == 0
+    assert (visit.foreign, visit.missing, visit.errors) == ([], [], [])
+
+
+def test_a_page_below_another_folder_leads_to_the_root(visit: Visit) -> None:
+    page = visit.open("_modules/tfmr/attention.html")
+    page.keyboard.press("Control+k")
+    ready(page)
+    assert type_in(page.locator("#search-dialog"), "logit lens")[0].startswith("13-")
+
+
+def test_without_javascript(chromium: Browser, address: str) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{address}/search.html?q=mask")
+    article = page.locator("article")
+    assert "The search needs JavaScript" in article.inner_text()
+    for link in article.locator("p a").all():
+        assert (SITE / (link.get_attribute("href") or "").partition("#")[0]).is_file()
+    context.close()
+
+
+def test_opened_from_a_file(chromium: Browser) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((SITE / "search.html").as_uri() + "?q=kv+cache")
+    ready(page)
+    expect(page.locator("#search-page [role=option]").first).to_be_visible()
+    page.goto((SITE / CHAPTER).as_uri())
+    page.keyboard.press("Control+k")
+    ready(page)
+    page.locator("#search-dialog input").fill("logit lens")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/13-inside-a-trained-model.html#logit-lens")
+    assert [error for error in errors if "earch" in error] == []
+    context.close()
+
+
+STRICT = "default-src 'none'; script-src 'self'; style-src 'self'; form-action 'self'"
+BARE = """<!DOCTYPE html><html lang="en" data-content_root="./"><title>t</title>
+<button class="search-button__button">Search</button>
+<script defer src="_static/search.js"></script>"""
+
+
+def bare_page(visit: Visit) -> Page:
+    """A page with nothing but the search, under a strict policy for scripts and styles."""
+    headers = {"Content-Security-Policy": STRICT, "Content-Type": "text/html"}
+
+    def answer(route: Route) -> None:
+        route.fulfill(body=BARE, headers=headers)
+
+    visit.page.route("**/bare.html", answer)
+    visit.errors.clear()
+    visit.page.goto(f"{visit.base}/bare.html")
+    return visit.page
+
+
+def test_under_a_strict_policy(visit: Visit) -> None:
+    page = bare_page(visit)
+    page.get_by_role("button").click()
+    ready(page)
+    assert type_in(page.locator("#search-dialog"), "logit lens")[0].startswith("13-")
+    assert visit.errors == []
+
+
+def test_an_index_that_cannot_be_loaded_is_reported(visit: Visit) -> None:
+    page = bare_page(visit)
+    page.route("**/search/index.js", lambda route: route.abort())
+    page.get_by_role("button").click()
+    expect(page.get_by_role("status")).to_contain_text("The search cannot start")
+    expect(page.get_by_role("status")).to_contain_text("Reload the page")
+    page.unroute("**/search/index.js")
+
+
+def test_the_pages_hold_no_search_of_the_theme() -> None:
+    for name in (CHAPTER, "search.html", "index.html"):
+        page = html(name)
+        assert page.select("#pst-search-dialog, form.bd-search") == []
+        assert Path(SITE, name).read_text("utf-8").count("_static/search.js") == 1

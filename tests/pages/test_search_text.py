@@ -1,0 +1,80 @@
+"""Formulas as plain text, and the entries that the search index makes of a page."""
+
+import sys
+
+import pytest
+from docutils import nodes
+from docutils.utils import new_document
+
+from tools import ROOT
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+import search
+from tex_text import LEFT_OUT, plain_math
+
+
+@pytest.mark.parametrize(
+    ("tex", "text"),
+    [
+        (r"\sqrt{d_k}", "√d_k"),
+        (r"\sqrt{d_{\text{model}}}", "√d_model"),
+        (r"\sqrt{2L}", "√(2L)"),
+        (r"e^{4/\sqrt 2} \approx 17", "e^(4/√2) ≈ 17"),
+        (r"\tfrac{1}{18}", "1/18"),
+        (r"\frac{a + b}{2}", "(a + b)/2"),
+        (r"\partial L / \partial S", "∂L / ∂S"),
+        (r"(\lvert V \rvert, d_{\text{ff}})", "(|V|, d_ff)"),
+        (r"\mathbf{q} = \mathbf{x} W^Q", "q = x W^Q"),
+        (r"QK^\top", "QKᵀ"),
+        (r"16d^2", "16d²"),
+        (r"-\log p(y)", "−log p(y)"),
+        (r"98{,}816", "98,816"),
+        (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", LEFT_OUT),
+        (r"\unknown{x}", LEFT_OUT),
+        (r"\sqrt{", LEFT_OUT),
+        ("x^", LEFT_OUT),
+        ("a + " * 20 + "a", LEFT_OUT),
+    ],
+)
+def test_formulas_become_text(tex: str, text: str) -> None:
+    assert plain_math(tex) == text
+
+
+def section(title: str, *children: nodes.Node) -> nodes.section:
+    made = nodes.section("", nodes.title("", title), *children)
+    made["ids"].append(nodes.make_id(title))
+    return made
+
+
+def test_a_section_becomes_an_entry() -> None:
+    text = nodes.paragraph("", "", nodes.Text("By "), nodes.math("", r"\sqrt{d_k}"))
+    text += nodes.Text(", then ")
+    text += nodes.literal("", "softmax")
+    cell = nodes.container(nb_element="cell_code_source")
+    cell += nodes.literal_block("", "my_name = x.masked_fill(m, 0)\nF.dropout(y)")
+    output = nodes.literal_block("", "def printed_source(): ...")
+    solution = [
+        nodes.raw("", '<details class="solution" id="s"><summary>S</summary>', format="html"),
+        nodes.paragraph("", "The answer."),
+        nodes.raw("", "</details>", format="html"),
+    ]
+    exercise = section("Exercise 4.1: two", nodes.paragraph("", "Do it."), *solution)
+    references = section("References", nodes.paragraph("", "A paper."))
+    empty = section("Exercises", exercise)
+    page = section("4 Attention", section("Scaling", text, cell, output), empty, references)
+    assert list(search.section_entries("book/04-x", page, top=True)) == [
+        (search.SECTION, "4 Attention", "", "", ""),
+        (search.SECTION, "Scaling", "scaling", "By √d_k, then softmax", "masked_fill dropout"),
+        (search.EXERCISE, "Exercise 4.1: two", "exercise-4-1-two", "Do it.", ""),
+        (search.REFERENCES, "References", "references", "A paper.", ""),
+    ]
+
+
+def test_terms_of_the_glossary_are_entries() -> None:
+    term = section("softmax", nodes.paragraph("", "A function."))
+    page = section("Glossary", nodes.paragraph("", "Terms."), section("S", term))
+    document = new_document("page")
+    document += page
+    kinds = [(kind, title) for kind, title, *_ in search.entries("book/glossary", document)]
+    assert kinds == [(search.SECTION, "Glossary"), (search.TERM, "softmax")]

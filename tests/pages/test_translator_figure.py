@@ -1,0 +1,251 @@
+"""The translator in the page: it translates as Python does, however it is operated."""
+
+import itertools
+import re
+
+import pytest
+import torch
+from playwright.sync_api import Locator, expect
+
+from tests.pages.conftest import CONTRAST, NAMELESS, OVERFLOW
+from tests.pages.live import (
+    CLIPPED,
+    LOW,
+    SMALL,
+    THEMES,
+    WIDTHS,
+    Stage,
+    choose,
+    numbers,
+    press,
+    status,
+    write_page,
+)
+from tests.widgets.page_engine import ODD
+from tfmr.analysis import record_attention
+from tfmr.special_tokens import BOS, EOS
+from tfmr.widgets import TranslatorFigure
+from tfmr.widgets.translator import find_model, write_models
+
+GERMAN = "Ein kleiner Junge springt von einem Felsen ins Wasser."
+PATIENCE = 60_000
+"""Milliseconds, for a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def stage(stage: Stage) -> Stage:
+    """The stage, with the models of the site."""
+    write_models(stage.folder / "_static" / "models")
+    return stage
+
+
+def translate(live: Locator, text: str) -> None:
+    """Type a text and press the button; wait for the end."""
+    live.get_by_label("Sentence in").fill(text)
+    live.get_by_role("button", name="ranslate").click()
+    expect(live.get_by_role("button", name="Cancel")).to_have_count(0, timeout=PATIENCE)
+
+
+def bars(live: Locator, place: str) -> list[tuple[str, float]]:
+    """The names and the numbers of a table with bars."""
+    names = live.locator(f"{place} tbody th").all_inner_texts()
+    values = live.locator(f"{place} .tra-number").all_inner_texts()
+    return [(name, numbers(value)[0]) for name, value in zip(names, values, strict=True)]
+
+
+def check_numbers(live: Locator, name: str, text: str, target: int, source: int) -> None:
+    """Compare alternatives and attention weights with Python, for one token of each side."""
+    saved = find_model(name).load()
+    model, tokenizer = saved.model(), saved.tokenizer
+    ids = tokenizer.encode(text)
+    options = live.get_by_role("group", name="Generated").locator("span").all()
+    generated = [option.inner_text() for option in options]
+    names = {token: id for id, token in enumerate(tokenizer.tokens(range(tokenizer.vocab_size)))}
+    output = [names[token] for token in generated]
+    assert output[-1] == EOS
+    with torch.inference_mode(), record_attention(model) as maps:
+        logits = model(torch.tensor([ids]), torch.tensor([[BOS, *output[:-1]]]))[0]
+    expected = logits[target].softmax(-1)
+    shown = bars(live, ".tra-alternatives")
+    assert len(shown) == 5
+    best = expected[EOS:].topk(5).values.tolist()
+    assert [probability for _, probability in shown] == pytest.approx(best, abs=6e-4)
+    for token, probability in shown:
+        assert probability == pytest.approx(float(expected[names[token]]), abs=6e-4)
+    inputs = ["<bos>", *generated[:-1]]
+    sources = tokenizer.tokens(ids)
+    for kind, module, keys, row in (
+        ("cross-attention", "decoder.blocks.{}.cross_attention", sources, target),
+        ("decoder self-attention", "decoder.blocks.{}.self_attention", inputs, target),
+        ("encoder self-attention", "encoder.blocks.{}.attention", sources, source),
+    ):
+        choose(live, "Attention", kind)
+        if kind.startswith("encoder"):
+            live.get_by_role("group", name="Query").get_by_role("radio").nth(source).check()
+        for layer, head in ((1, 2), (2, 1)):
+            choose(live, "Block", str(layer))
+            choose(live, "Head", str(head))
+            [weights] = maps[module.format(layer - 1)]
+            largest = weights[0, head - 1, row].topk(min(5, len(keys)))
+            found = bars(live, ".tra-weights")
+            assert [weight for _, weight in found] == pytest.approx(
+                largest.values.tolist(), abs=6e-4
+            ), kind
+            assert found[0][0] == keys[int(largest.indices[0])]
+            label = live.locator("svg[role=img]").get_attribute("aria-label") or ""
+            assert f"{kind}, block {layer}, head {head}" in label
+
+
+@pytest.mark.parametrize("name", ["multi30k-de-en", "pocket-en-fr", "pocket-en-ko"])
+@pytest.mark.parametrize("beam", [1, 4])
+def test_it_translates_as_python_does(stage: Stage, name: str, beam: int) -> None:
+    figure = TranslatorFigure(name, beam=beam)
+    live = stage.show(figure)
+    for text in find_model(name).examples:
+        translate(live, text)
+        figure.text = text
+        expect(live.locator(".tra-translation")).to_have_text(figure.translate())
+        assert figure.translate() in status(live)
+
+
+def test_alternatives_and_weights_are_those_of_python(stage: Stage) -> None:
+    live = stage.show(TranslatorFigure(text=GERMAN))
+    translate(live, GERMAN)
+    live.get_by_role("group", name="Generated").get_by_role("radio").nth(3).check()
+    check_numbers(live, "multi30k-de-en", GERMAN, target=3, source=5)
+
+
+def test_it_is_operated_by_keyboard(stage: Stage) -> None:
+    live = stage.show(TranslatorFigure("pocket-en-fr"), width=390)
+    page = live.page
+    live.get_by_label("Sentence in").focus()
+    press(page, "Control+A")
+    page.keyboard.type("The red boxes are not heavy.")
+    press(page, "Enter")
+    expect(live.locator(".tra-translation")).to_be_visible(timeout=PATIENCE)
+    expected = TranslatorFigure("pocket-en-fr", "The red boxes are not heavy.").translate()
+    assert live.locator(".tra-translation").inner_text() == expected
+    tokens = live.get_by_role("group", name="Generated").get_by_role("radio")
+    tokens.first.focus()
+    press(page, "ArrowRight", "ArrowRight")
+    assert tokens.nth(2).is_checked()
+    check_numbers(live, "pocket-en-fr", "the red boxes are not heavy .", target=2, source=1)
+
+
+def test_a_row_of_the_map_is_selected_by_a_click(stage: Stage) -> None:
+    live = stage.show(TranslatorFigure("pocket-en-fr"))
+    translate(live, "The red boxes are not heavy.")
+    live.locator(".tra-row").nth(2).click()
+    assert live.get_by_role("group", name="Generated").get_by_role("radio").nth(2).is_checked()
+
+
+def test_any_text_has_an_answer(stage: Stage) -> None:
+    live = stage.show(TranslatorFigure())
+    figure = TranslatorFigure()
+    for text in [*ODD[::3], "Ein Mann " * 1111]:
+        translate(live, text)
+        figure.text = text
+        if not text.strip() or len(text) > 5000:
+            expect(live.locator(".tra-translation")).to_have_count(0)
+            wanted = "The sentence has" if text.strip() else "There is nothing to translate"
+            assert status(live).removeprefix("Unchanged: ").startswith(wanted)
+        else:
+            shown = live.locator(".tra-translation").text_content()
+            assert shown == (figure.translate() or "(no token)")
+    assert stage.visit.errors == []
+    translate(live, "犬 und 😀")
+    expect(live.locator(".tra-note").first).to_contain_text("no token for “犬” and “😀”")
+
+
+def test_unknown_words_are_named(stage: Stage) -> None:
+    live = stage.show(TranslatorFigure("pocket-en-fr"))
+    translate(live, "the zebra likes <b>jazz</b>")
+    assert "The model's vocabulary lacks “zebra”, " in status(live)
+    assert "“<b>jazz</b>”" in status(live)
+
+
+def test_a_model_is_loaded_on_request_and_loading_can_be_cancelled(stage: Stage) -> None:
+    requests: list[str] = []
+    page = stage.visit.page
+    page.on("request", lambda request: requests.append(request.url))
+    held: list[object] = []
+    page.route("**/models/*", lambda route: held.append(route))
+    live = stage.show(TranslatorFigure())
+    button = live.get_by_role("button", name=re.compile(r"Load the model \(2\.9 MB\)"))
+    assert not [url for url in requests if "/models/" in url]
+    button.click()
+    expect(live.get_by_role("progressbar")).to_be_visible()
+    live.get_by_role("button", name="Cancel").click()
+    assert status(live) == "Cancelled."
+    page.unroute("**/models/*")
+    translate(live, "Zwei Hunde.")
+    expect(live.locator(".tra-translation")).to_be_visible()
+    assert stage.visit.foreign == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"status": 404}, "The model could not be loaded: the server responded with status 404."),
+        ({"body": "tfmrModel({"}, "The model file is incomplete."),
+        ({"body": 'tfmrModel({"format":"tfmr-page-model-9"});\n'}, "has the format"),
+    ],
+)
+def test_a_failure_to_load_is_explained(
+    stage: Stage, answer: dict[str, object], message: str
+) -> None:
+    live = stage.show(TranslatorFigure())
+    live.page.route("**/models/*", lambda route: route.fulfill(**answer))  # type: ignore[arg-type]
+    translate(live, "Zwei Hunde.")
+    assert message in status(live)
+    live.page.unroute("**/models/*")
+    translate(live, "Zwei Hunde.")
+    expect(live.locator(".tra-translation")).to_be_visible()
+    stage.visit.errors.clear()  # the browser reports the answer 404
+
+
+def test_it_works_from_a_folder(stage: Stage) -> None:
+    page = write_page(stage.folder, TranslatorFigure("pocket-en-fr"))
+    text = re.sub(r'<meta http-equiv="Content-Security[^>]*>', "", page.read_text("utf-8"))
+    page.write_text(text, "utf-8")
+    tab = stage.visit.page.context.browser.new_page()  # type: ignore[union-attr]
+    tab.goto(page.as_uri())
+    live = tab.locator(".live")
+    translate(live, "The red boxes are not heavy.")
+    assert live.locator(".tra-translation").inner_text() == "les boîtes rouges ne sont pas lourdes."
+    tab.close()
+
+
+def test_the_page_responds_while_it_computes(stage: Stage) -> None:
+    """No slice of the longest translation takes as long as a noticeable pause."""
+    live = stage.show(TranslatorFigure(beam=4))
+    translate(live, "Zwei Hunde.")
+    live.page.evaluate(
+        """() => {
+            window.ticks = 0;
+            window.ticking = setInterval(() => { window.ticks += 1; }, 1);
+        }"""
+    )
+    translate(live, "Ein Mann und eine Frau " * 10)
+    ticks = live.page.evaluate("() => (clearInterval(window.ticking), window.ticks)")
+    assert ticks > 50
+
+
+def test_reset_and_looks(stage: Stage) -> None:
+    stage.check_reset(stage.show(TranslatorFigure()))
+    stage.check_looks(TranslatorFigure())
+
+
+def test_a_translation_looks_right(stage: Stage) -> None:
+    live = stage.show(TranslatorFigure())
+    translate(live, GERMAN)
+    translations = ["encoder self-attention", "decoder self-attention", "cross-attention"]
+    for theme, width, kind in itertools.product(THEMES, WIDTHS, translations):
+        live.page.set_viewport_size({"width": width, "height": 900})
+        stage.visit.set_theme(theme)
+        choose(live, "Attention", kind)
+        for rule in (CONTRAST, NAMELESS, OVERFLOW, CLIPPED, LOW, SMALL):
+            assert live.page.evaluate(rule) == [], f"{theme}, {width}, {kind}"
+        assert len(live.get_by_role("img").get_attribute("aria-label") or "") > 30
+    assert stage.visit.errors == []
+    assert stage.visit.foreign == []

@@ -1,0 +1,76 @@
+"""What a reader's first visit loads: bytes on the wire, with gzip, and requests, of every page."""
+
+import gzip
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, CDPSession
+
+from tests.pages.conftest import SITE, page_names
+
+KB = 1000
+TEXT_PAGE, LIVE_PAGE = 300 * KB, 500 * KB
+REQUESTS = 40
+
+
+class Load:
+    """A page of the browser without a cache, and what it receives."""
+
+    def __init__(self, chromium: Browser, base: str) -> None:
+        self.base = base
+        self.page = chromium.new_context(viewport={"width": 390, "height": 844}).new_page()
+        self.network: CDPSession = self.page.context.new_cdp_session(self.page)
+        self.network.send("Network.enable")
+        self.network.send("Network.setCacheDisabled", {"cacheDisabled": True})
+        self.sizes: list[int] = []
+        self.network.on(
+            "Network.loadingFinished", lambda event: self.sizes.append(event["encodedDataLength"])
+        )
+
+    def open(self, name: str) -> tuple[int, int]:
+        """The bytes and the number of requests of a page."""
+        self.sizes.clear()
+        self.page.goto(f"{self.base}/{name}", wait_until="networkidle")
+        return int(sum(self.sizes)), len(self.sizes)
+
+
+@pytest.fixture(scope="module")
+def load(chromium: Browser, address: str) -> Iterator[Load]:
+    made = Load(chromium, address)
+    yield made
+    made.page.context.close()
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in page_names() if not name.startswith("_modules/")]
+)
+def test_a_page_is_light(load: Load, name: str) -> None:
+    live = "live-figure" in (SITE / name).read_text("utf-8")
+    size, requests = load.open(name)
+    assert size <= (LIVE_PAGE if live else TEXT_PAGE)
+    assert requests <= REQUESTS
+
+
+def test_every_source_page_is_light() -> None:
+    for name in page_names():
+        if name.startswith("_modules/"):
+            assert len(gzip.compress((SITE / name).read_bytes())) < TEXT_PAGE / 2, name
+
+
+def test_the_server_compresses_text_only(address: str) -> None:
+    def encoding(path: str, accepted: str) -> str | None:
+        request = urllib.request.Request(f"{address}/{path}", headers={"Accept-Encoding": accepted})
+        with urllib.request.urlopen(request) as answer:
+            body = answer.read()
+            assert len(body) == int(answer.headers["Content-Length"])
+            given: str | None = answer.headers["Content-Encoding"]
+        plain = (SITE / (path or "index.html")).read_bytes()
+        assert (gzip.decompress(body) if given else body) == plain
+        return given
+
+    assert encoding("", "gzip, br") == "gzip"
+    assert encoding("_static/site.css", "gzip") == "gzip"
+    assert encoding("index.html", "identity") is None
+    font = "_static/katex/fonts/KaTeX_Main-Regular.woff2"
+    assert encoding(font, "gzip") is None

@@ -1,0 +1,70 @@
+"""ReplayFigure in Python: the numbers of its record, its traits and its errors."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from tfmr.analysis import entropy
+from tfmr.errors import TfmrError
+from tfmr.records import record_path
+from tfmr.widgets import ReplayFigure
+
+PATH = record_path("replay.json")
+RECORD: dict[str, Any] = json.loads(PATH.read_text("utf-8"))
+ROWS: list[dict[str, Any]] = RECORD["rows"]
+REFERENCE = RECORD["settings"]["reference"]
+
+
+def test_values_are_those_of_the_record() -> None:
+    figure = ReplayFigure(RECORD)
+    assert figure.values() == ROWS[0]
+    figure.step = 100
+    assert figure.values()["step"] == 100
+    assert figure.target == [*REFERENCE.split(), "<eos>"]
+    for row in ROWS:
+        weights = torch.tensor(row["weights"])
+        assert weights.shape == (len(figure.target), len(figure.source))
+        assert row["entropy"] == pytest.approx(float(entropy(weights).mean()), abs=0.01)
+
+
+def test_the_record_is_small() -> None:
+    assert PATH.stat().st_size < 40_000
+    assert len(json.dumps(ReplayFigure(RECORD).rows, indent=1)) < 60_000
+
+
+def test_the_summary_has_the_ends_of_the_training() -> None:
+    first, last = ROWS[0]["valid_loss"], ROWS[-1]["valid_loss"]
+    assert f"from {first:.2f} to {last:.2f} nats per token" in repr(ReplayFigure(RECORD))
+    assert f"“{REFERENCE}”" in repr(ReplayFigure(RECORD))
+
+
+def test_what_the_figure_says_that_it_shows() -> None:
+    source = RECORD["settings"]["source"].split()
+    assert ROWS[0]["entropy"] > 0.95 * math.log(len(source))
+    assert ROWS[-1]["entropy"] < 0.5 * ROWS[0]["entropy"]
+    assert len(set(ROWS[0]["output"].split())) <= 2
+    aligned = {"reine": "queen", "heureuse": "happy", "chapeaux": "hats", "gris": "grey"}
+    first = {}
+    for row in ROWS:
+        for word in row["output"].split():
+            first.setdefault(word, row["step"])
+    for word in ("les", "ne", "pas"):
+        assert all(first[word] < first[other] for other in aligned)
+    for word, translation in aligned.items():
+        weights = ROWS[-1]["weights"][REFERENCE.split().index(word)]
+        assert source[weights.index(max(weights))] == translation
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"record": {**RECORD, "kind": "depth"}}, "the kind 'replay': got 'depth'"),
+        ({"step": 1}, "step must be one of 0, 10, .*, 600: got 1"),
+    ],
+)
+def test_invalid_arguments_raise_tfmr_error(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(TfmrError, match=message):
+        ReplayFigure(**{"record": RECORD} | change)

@@ -1,0 +1,104 @@
+// Drawings in SVG that are as wide as their column, so that their text keeps its size on a phone.
+
+import { html, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
+import { format } from "./format.js";
+import { scale, ticks } from "./math.js";
+
+/**
+ * An SVG drawing. label: its text alternative, with the numbers that matter. height: in pixels.
+ * children: a function of the width in pixels that returns the content.
+ */
+export function Drawing({ label, height, children }) {
+  const box = useRef(null);
+  const [width, setWidth] = useState(640);
+  useLayoutEffect(() => {
+    const measure = () => setWidth(Math.max(240, Math.round(box.current.clientWidth) || 640));
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+  return html`<div class="live-canvas" ref=${box}>
+    <svg viewBox="0 0 ${width} ${height}" role="img" aria-label=${label}>${children(width)}</svg>
+  </div>`;
+}
+
+/** What the hues mean: `entries` are objects { name, hue, dash }. */
+export function Legend({ entries }) {
+  return html`<ul class="live-legend">
+    ${entries.map(({ name, hue, dash }) => html`<li key=${name}>
+      <svg viewBox="0 0 28 10" aria-hidden="true">
+        <line x1="0" y1="5" x2="28" y2="5" class="live-line" style=${{ stroke: `var(--live-${hue})` }}
+          stroke-dasharray=${dash ?? "none"} />
+      </svg>${name}
+    </li>`)}
+  </ul>`;
+}
+
+const MARGIN = { left: 52, right: 14, top: 12, bottom: 42 };
+
+/** The ticks of an axis: round numbers, or on a logarithmic axis powers of ten, with 2 and 5 if few. */
+function axisTicks({ min, max, log, count = 5 }) {
+  if (!log) return ticks(min, max, count);
+  const [low, high] = [Math.ceil(Math.log10(min) - 1), Math.floor(Math.log10(max))];
+  const every = Math.ceil((high - low) / (count + 2));
+  const digits = high - low > 3 ? [1] : [1, 2, 5];
+  return Array.from({ length: high - low + 1 }, (_, i) => low + i)
+    .filter((power) => power % every === 0 || every <= 1)
+    .flatMap((power) => digits.map((digit) => digit * 10 ** power))
+    .filter((value) => value >= min * 0.999 && value <= max * 1.001);
+}
+
+function tickText(value, { log, digits, show }) {
+  if (show) return show(value);
+  if (!log) return format(value, digits ?? (Number.isInteger(value) ? 0 : 2));
+  if (value >= 0.001 && value <= 5000) return String(Number(value.toPrecision(1)));
+  return html`10<tspan dy="-5" font-size="0.8em">${format(Math.log10(value), 0)}</tspan>`;
+}
+
+/**
+ * Curves over one axis.
+ *
+ * label: the text alternative. x, y: { label, min, max, log, digits, count, show }. lines: objects
+ * { name, points: [[x, y], …], hue, dash, dots }; a point that is not finite interrupts its line.
+ * marks: objects { x, y } of points to emphasise. A legend names the lines if there are several.
+ */
+export function LineChart({ label, x, y, lines, marks = [], height = 260 }) {
+  const draw = (width) => {
+    const { left, right, top, bottom } = MARGIN;
+    const transform = (axis) => (axis.log ? Math.log10 : Number);
+    const place = (axis, range) => {
+      const move = scale([axis.min, axis.max].map(transform(axis)), range);
+      return (value) => move(transform(axis)(value));
+    };
+    const toX = place(x, [left, width - right]);
+    const toY = place(y, [height - bottom, top]);
+    const inside = (point) =>
+      [toX(point[0]), toY(point[1])].every(Number.isFinite) && point[1] >= y.min && point[1] <= y.max;
+    const path = (points) => points
+      .map((point, i) => inside(point) &&
+        `${i > 0 && inside(points[i - 1]) ? "L" : "M"}${toX(point[0]).toFixed(1)} ${toY(point[1]).toFixed(1)}`)
+      .filter(Boolean).join("");
+    return html`
+      ${axisTicks(y).map((value) => html`<g key="y${value}">
+        <line class="live-grid" x1=${left} x2=${width - right} y1=${toY(value)} y2=${toY(value)} />
+        <text x=${left - 8} y=${toY(value) + 4} text-anchor="end">${tickText(value, y)}</text>
+      </g>`)}
+      ${axisTicks(x).map((value) => html`<text key="x${value}" x=${toX(value)} y=${height - bottom + 18}
+        text-anchor="middle">${tickText(value, x)}</text>`)}
+      <line class="live-axis" x1=${left} x2=${width - right} y1=${height - bottom} y2=${height - bottom} />
+      <text x=${(left + width - right) / 2} y=${height - 6} text-anchor="middle">${x.label}</text>
+      ${lines.map(({ name, points, hue, dash, dots }) => html`<g key=${name} style=${{ color: `var(--live-${hue})` }}>
+        <path class="live-line" d=${path(points)} stroke-dasharray=${dash ?? "none"} />
+        ${dots && points.filter(inside).map((point, i) =>
+          html`<circle key=${i} class="live-dot" cx=${toX(point[0])} cy=${toY(point[1])} r="3" />`)}
+      </g>`)}
+      ${marks.filter((mark) => inside([mark.x, mark.y])).map((mark, i) =>
+        html`<circle key=${i} class="live-mark" cx=${toX(mark.x)} cy=${toY(mark.y)} r="5.5" />`)}`;
+  };
+  return html`<figure class="live-chart">
+    ${lines.length > 1 && html`<${Legend} entries=${lines} />`}
+    <p class="live-axis-name">${y.label}</p>
+    <${Drawing} label=${label} height=${height}>${draw}<//>
+  </figure>`;
+}

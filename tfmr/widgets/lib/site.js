@@ -1,0 +1,18 @@
+// Addresses of the book's pages.
+
+/** The folder of the site, relative to this page; undefined outside the site, as in a notebook. */
+function root() {
+  return document.documentElement.dataset.content_root;
+}
+
+/** The address of a chapter, "04-self-attention.ipynb": its page, or the notebook beside this one. */
+export function chapterAddress(file) {
+  return root() === undefined ? file : root() + file.replace(".ipynb", ".html");
+}
+
+/** The page with the source of "tfmr.attention.MultiHeadAttention"; undefined outside the site. */
+export function sourceAddress(name) {
+  const parts = name.split(".");
+  const object = parts.pop();
+  return root() === undefined ? undefined : `${root()}_modules/${parts.join("/")}.html#${object}`;
+}

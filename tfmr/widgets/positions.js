@@ -1,0 +1,217 @@
+// Sinusoidal and rotary positions: two positions, every pair of dimensions as a clock, and the dot
+// product against the distance. tfmr/position.py computes the same numbers.
+
+import { html, useMemo } from "./vendor/preact.js";
+import { Choice, Range } from "./lib/controls.js";
+import { Drawing, Legend, LineChart } from "./lib/chart.js";
+import { format } from "./lib/format.js";
+import { Frame } from "./lib/frame.js";
+import { dot, scale, ticks } from "./lib/math.js";
+import { signedHeat } from "./lib/colour.js";
+import { live, useTrait } from "./lib/model.js";
+
+const three = (number) => format(number, 3);
+const factor = (number) => (number < 0 ? `(${three(number)})` : three(number));
+/** A number with five significant digits at most: 0.1, 0.017783, 1. */
+const short = (number) => String(Number(number.toPrecision(5)));
+/** A number with three decimals at most: 0, 0.5, −1. */
+const plain = (number) => String(Number(number.toFixed(3))).replace("-", "−");
+const vector = (pair) => `(${pair.map(three).join(", ")})`;
+const M = { hue: "query" };
+const N = { hue: "key", dash: "5 3" };
+
+/** The angle per position of each pair: base^(−2i/size). */
+function frequencies(size, base) {
+  return Array.from({ length: size / 2 }, (_, i) => base ** ((-2 * i) / size));
+}
+
+/** The pair of a sinusoidal row, or of a vector (1, 0) rotated by the angle. */
+function pointAt(encoding, angle) {
+  return encoding === "sinusoidal" ? [Math.sin(angle), Math.cos(angle)] : [Math.cos(angle), Math.sin(angle)];
+}
+
+/** The vector at a position: its pairs, one after the other. `ahead` is added to every angle. */
+function vectorAt({ encoding, size, base }, position, ahead = 0) {
+  return frequencies(size, base).flatMap((omega) => pointAt(encoding, position * omega + ahead));
+}
+
+/** All that is shown: the pairs and what each adds, the products of m with every position. */
+function compute(state) {
+  const { m, n, length } = state;
+  const ahead = state.encoding === "rotary" ? (state.angle * Math.PI) / 180 : 0;
+  const first = vectorAt(state, m);
+  const second = vectorAt(state, n, ahead);
+  const pairs = frequencies(state.size, state.base).map((omega, i) => {
+    const [a, b] = [first.slice(2 * i, 2 * i + 2), second.slice(2 * i, 2 * i + 2)];
+    return { omega, a, b, part: dot(a, b) };
+  });
+  const curve = Array.from({ length }, (_, position) => {
+    const other = vectorAt(state, position, ahead);
+    const parts = pairs.map(({ a }, i) => dot(a, other.slice(2 * i, 2 * i + 2)));
+    return { distance: position - m, product: dot(first, other), parts };
+  });
+  // All distances: from the last position to those before it, from the first to those after it.
+  const everywhere = Array.from({ length: 2 * length - 1 }, (_, i) => {
+    const distance = i + 1 - length;
+    const start = distance < 0 ? length - 1 : 0;
+    return [distance, dot(vectorAt(state, start), vectorAt(state, start + distance, ahead))];
+  });
+  return { ahead, pairs, product: dot(first, second), curve, everywhere };
+}
+
+/** The clock of a pair: the hands of m and n, and the shorter arc between them. */
+function Clock({ a, b }) {
+  const [mX, mY, nX, nY] = [a[0], -a[1], b[0], -b[1]].map((each) => (46 * each).toFixed(2));
+  const radius = 18;
+  const [fromX, fromY, toX, toY] = [a[0], -a[1], b[0], -b[1]].map((each) => (radius * each).toFixed(2));
+  const clockwise = a[0] * b[1] - a[1] * b[0] < 0 ? 1 : 0;
+  return html`<svg viewBox="-52 -52 104 104" aria-hidden="true">
+    <circle r="48" />
+    <path class="pos-arc" d="M${fromX} ${fromY}A${radius} ${radius} 0 0 ${clockwise} ${toX} ${toY}" />
+    <line class="pos-m" x2=${mX} y2=${mY} />
+    <line class="pos-n" x2=${nX} y2=${nY} stroke-dasharray="7 4" />
+  </svg>`;
+}
+
+/** The table of all positions as a heat map, with rows m and n and the columns of the pair marked. */
+function Table({ state, height = 300 }) {
+  const { length, size, base, encoding, m, n, pair } = state;
+  const [left, right, top, bottom] = [30, 26, 4, 40];
+  const rows = useMemo(
+    () => Array.from({ length }, (_, position) => vectorAt({ encoding, size, base }, position)),
+    [length, size, base, encoding],
+  );
+  const toY = scale([0, length], [top, height - bottom]);
+  const tall = toY(1) - toY(0);
+  const names = encoding === "sinusoidal" ? ["sine", "cosine"] : ["cosine", "sine"];
+  const label = `The table of ${length} positions by ${size} dimensions, ${names.join(" and ")} of each pair. Row ${
+    m}: ${rows[m].map((each) => format(each, 2)).join(", ")}. Row ${n}: ${
+    rows[n].map((each) => format(each, 2)).join(", ")}.`;
+  const draw = (width) => {
+    const toX = scale([0, size], [left, width - right]);
+    const wide = toX(1) - toX(0);
+    const tiles = rows.flatMap((row, position) => row.map((value, c) => html`<rect key=${`${position},${c}`}
+      class="pos-tile" x=${toX(c)} y=${toY(position)} width=${wide + 0.4} height=${tall + 0.4}
+      style=${{ fill: signedHeat(value) }} />`));
+    const frame = (position, hue) => html`<rect class="pos-frame" x=${left - 1} y=${toY(position) - 1}
+      width=${width - left - right + 2} height=${tall + 2} style=${{ stroke: `var(--live-${hue})` }} />`;
+    return html`${tiles}
+      ${ticks(0, length - 1, 5).map((position) => html`<text key=${position} x=${left - 7}
+        y=${toY(position) + tall / 2 + 4} text-anchor="end">${position}</text>`)}
+      <rect class="pos-pair" x=${toX(2 * pair)} y=${top} width=${2 * wide} height=${toY(length) - top} />
+      ${frame(m, M.hue)}${frame(n, N.hue)}
+      <text class="pos-name" x=${width - right + 6} y=${toY(m) + tall / 2 + (m > n ? 8 : m < n ? 0 : 4)}
+        style=${{ fill: "var(--live-query)" }}>m</text>
+      <text class="pos-name" x=${width - right + (m === n ? 17 : 6)} y=${toY(n) + tall / 2 + (n > m ? 8 : n < m ? 0 : 4)}
+        style=${{ fill: "var(--live-key)" }}>n</text>
+      <text x=${toX(2 * pair + 1)} y=${height - bottom + 16} text-anchor="middle">pair ${pair}</text>
+      <text x=${toX(size / 2)} y=${height - 5} text-anchor="middle">${size} dimensions</text>`;
+  };
+  return html`<figure class="live-chart">
+    <p class="live-axis-name">Table of ${names[0]} and ${names[1]}, by position</p>
+    <${Drawing} label=${label} height=${height}>${draw}<//>
+  </figure>`;
+}
+
+/** The arithmetic of the selected pair, and the sum of all pairs. */
+function Arithmetic({ state, result }) {
+  const { encoding, base, size, m, n, angle, pair: i } = state;
+  const { pairs, product, ahead } = result;
+  const { omega, a, b, part } = pairs[i];
+  const rotary = encoding === "rotary";
+  const what = rotary ? "" : html`(sin, cos) = `;
+  const sum = html`${factor(a[0])}·${factor(b[0])} + ${factor(a[1])}·${factor(b[1])}`;
+  const [start, turned] = [ahead, n * omega + ahead].map(three);
+  return html`<div class="pos-arithmetic">
+    <p><b>Pair ${i}</b>: ω = ${base}<sup>−${2 * i}/${size}</sup> = ${short(omega)} rad per position</p>
+    <p class="pos-of-m">${rotary ? "Query (1, 0)" : "Row"} at position ${m}: ${m}·${short(omega)} = ${
+      three(m * omega)} rad, ${what}${vector(a)}</p>
+    <p class="pos-of-n">${rotary ? `Key (${plain(Math.cos(ahead))}, ${plain(Math.sin(ahead))})` : "Row"} at position ${n}: ${
+      rotary && angle !== 0 ? `${angle < 0 ? `(${start})` : start} + ` : ""}${n}·${short(omega)} = ${turned} rad, ${
+      what}${vector(b)}</p>
+    <p class="pos-of-pair">Their dot product: ${sum} = <strong>${three(part)}</strong>, the cosine of ${
+      turned} − ${three(m * omega)} = ${three(n * omega + ahead - m * omega)} rad</p>
+    <p class="pos-sum">All pairs: ${pairs.map(({ part: each }, j) => `${j ? " + " : ""}${factor(each)}`)} = <strong>${
+      three(product)}</strong></p>
+  </div>`;
+}
+
+function Positions({ model }) {
+  const state = { length: model.get("length") };
+  const set = {};
+  for (const name of ["encoding", "size", "base", "m", "n", "angle", "pair"]) {
+    [state[name], set[name]] = useTrait(model, name);
+  }
+  state.pair = Math.min(state.pair, state.size / 2 - 1); // Python may set the size alone
+  const { length, encoding, size, m, n, pair } = state;
+  const rotary = encoding === "rotary";
+  const result = compute(state);
+  const { pairs, product, curve, everywhere } = result;
+  const moveBoth = (position) => {
+    const by = position - Math.min(m, n);
+    set.m(m + by);
+    set.n(n + by);
+  };
+  const resize = (wanted) => {
+    set.size(wanted);
+    set.pair(Math.min(pair, wanted / 2 - 1));
+  };
+  const lines = [
+    { name: "all pairs, other m", hue: "muted", dash: "2 3", points: everywhere },
+    { name: `all pairs, m = ${m}`, hue: "blue", points: curve.map((point) => [point.distance, point.product]) },
+    { name: `pair ${pair} alone`, hue: "orange", dash: "5 3",
+      points: curve.map((point) => [point.distance, point.parts[pair]]) },
+  ];
+  const heights = everywhere.map((point) => point[1]);
+  const chart = {
+    x: { label: "distance n − m", min: 1 - length, max: length - 1, digits: 0, count: 5 },
+    y: { label: `dot product of positions m and n`, digits: size > 8 ? 0 : 1, count: 4,
+      min: Math.min(-1.05, ...heights) * 1.04, max: Math.max(1.05, ...heights) * 1.04 },
+    marks: [{ x: n - m, y: product }, { x: n - m, y: pairs[pair].part }],
+  };
+  const nearest = (distance) => curve.find((point) => point.distance === distance);
+  const read = [-20, -10, 0, 10, 20].map(nearest).filter(Boolean)
+    .map((point) => `${format(point.distance, 0)}: ${three(point.product)}`);
+  const vectors = rotary ? "query and key" : "the two rows";
+  const named = (values) => values.map((value) => [value, value]);
+
+  const controls = html`
+    <${Choice} label="Encoding" value=${encoding} onInput=${set.encoding} options=${named(["sinusoidal", "rotary"])} />
+    <${Choice} label=${rotary ? html`Size <i>d</i><sub>k</sub>` : html`Size <i>d</i><sub>model</sub>`} value=${size}
+      onInput=${resize} options=${named([4, 8, 16, 32])} />
+    <${Choice} label="Base" value=${state.base} onInput=${set.base} options=${named([10, 100, 1000, 10000])} />
+    <${Range} label=${`Position m${rotary ? " of the query" : ""}`} value=${m} min=${0} max=${length - 1} onInput=${set.m} />
+    <${Range} label=${`Position n${rotary ? " of the key" : ""}`} value=${n} min=${0} max=${length - 1} onInput=${set.n} />
+    <${Range} label="Move both" value=${Math.min(m, n)} min=${0} max=${length - 1 - Math.abs(n - m)}
+      onInput=${moveBoth} show=${() => `${m} and ${n}`} />
+    ${rotary && html`<${Range} label="Angle φ from query to key before the rotation" value=${state.angle}
+      min=${-180} max=${180} step=${15} onInput=${set.angle} show=${(angle) => `${format(angle, 0)}°`} />`}`;
+
+  return html`<${Frame} title="Two positions, pair by pair" controls=${controls}
+    task=${html`drag <i>Move both</i>. The hands turn, but the angle between them does not change, nor does the dot
+      product. Then change <i>n</i>, and compare the bases 10 and 10000.`}
+    shows=${rotary ? html`Each pair of the query is rotated by <i>m</i>ω and each pair of the key by <i>n</i>ω, so their
+        dot product depends on <i>n</i> − <i>m</i> only. With φ = 0 it equals that of two sinusoidal rows and is the
+        same to the left and to the right. With any other φ except ±180°, it differs between left and right.`
+      : html`A row has a point on a circle for each pair: its horizontal coordinate is the sine, its vertical
+        coordinate the cosine. The dot product of two rows is the sum of the cosines of the angles between their
+        points, so it depends on the distance only. Fast pairs distinguish neighbours, slow pairs distinguish
+        distant positions.`}
+    status=${`At distance n − m = ${format(n - m, 0)} the dot product of ${vectors} is ${three(product)}, for any m. Pair ${
+      pair} adds ${three(pairs[pair].part)}; the dot product is at most ${size / 2}.`}>
+    <div class="pos-pairs">
+      <${Legend} entries=${[{ name: rotary ? "query at m" : "row m", ...M }, { name: rotary ? "key at n" : "row n", ...N }]} />
+      <${Choice} label="Pair, and what it adds to the dot product" value=${pair} onInput=${set.pair}
+        options=${pairs.map((each, i) => [i, html`<b>${i}</b><${Clock} ...${each} />${" "}${format(each.part, 2)}`])} />
+    </div>
+    <${Arithmetic} state=${state} result=${result} />
+    <div class="live-columns">
+      <${Table} state=${state} />
+      <${LineChart} ...${chart} lines=${lines} label=${`Dot product of position ${m} with every position, by distance. ${
+        read.join("; ")}. At distance ${format(n - m, 0)}: ${three(product)}, of which pair ${pair} adds ${
+        three(pairs[pair].part)}.`} />
+    </div>
+  <//>`;
+}
+
+export const render = live(Positions, ["encoding", "size", "base", "m", "n", "angle", "pair"]);

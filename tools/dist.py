@@ -1,0 +1,61 @@
+"""Pack the site as an archive that is read without a server.
+
+``python -m tools.dist`` packs ``site/`` in ``dist/the-executable-transformer.zip``. A reader
+unpacks the archive and opens ``index.html``. Equal sites give equal archives: the files are sorted
+and have a fixed time.
+"""
+
+import argparse
+import sys
+import zipfile
+from pathlib import Path
+
+from tools import ROOT
+from tools.site import SITE, SiteError
+
+FOLDER = "the-executable-transformer"
+TARGET = ROOT / "dist" / f"{FOLDER}.zip"
+TIME = (1980, 1, 1, 0, 0, 0)
+READ_ME = """\
+The Executable Transformer
+==========================
+
+Open index.html in a browser. The pages need no network and no server.
+"""
+
+
+def pack(site: Path = SITE, target: Path = TARGET) -> int:
+    """Pack the site in ``target``; return the number of files."""
+    if not (site / "index.html").is_file():
+        raise SiteError("expected a site, found none; run `make book` first")
+    files = {path.relative_to(site).as_posix(): path.read_bytes() for path in contents(site)}
+    files["README.txt"] = READ_ME.encode()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, data in sorted(files.items()):
+            entry = zipfile.ZipInfo(f"{FOLDER}/{name}", TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data)
+    return len(files)
+
+
+def contents(site: Path) -> list[Path]:
+    """The files of the site; what only a server needs is left out."""
+    return [path for path in site.rglob("*") if path.is_file() and path.name != ".nojekyll"]
+
+
+def main() -> int:
+    """Pack the site; the exit status is 2 on failure."""
+    argparse.ArgumentParser(prog="python -m tools.dist", description=__doc__).parse_args()
+    try:
+        number = pack()
+    except SiteError as problem:
+        print(f"dist: {problem}", file=sys.stderr)
+        return 2
+    print(f"dist: {number} files in {TARGET.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
