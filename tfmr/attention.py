@@ -373,9 +373,7 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "batch length d_model"]
     ) -> Float[Tensor, "batch heads length d_k"]:
         """Give each head its own ``d_k`` consecutive columns."""
-        return rearrange(
-            x, "batch length (heads d_k) -> batch heads length d_k", d_k=self.d_k
-        )
+        return rearrange(x, "batch length (heads d_k) -> batch heads length d_k", d_k=self.d_k)
 
     def _check_input(self, name: str, x: Tensor) -> None:
         check_tensor(x, name, self.w_q.weight)

@@ -111,7 +111,15 @@ class Bert(nn.Module):
         segments: Int[Tensor, "batch length"] | None = None,
     ) -> Float[Tensor, "batch length vocab"]:
         """Logits of the token at every position; the arguments are those of :meth:`hidden`."""
-        x = self.hidden(ids, attention_mask, segments)
+        return self.scores(self.hidden(ids, attention_mask, segments))
+
+    @property
+    def final_stack(self) -> Encoder:
+        """The stack whose output :meth:`scores` maps to logits."""
+        return self.encoder
+
+    def scores(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
+        """One logit per token."""
         logits: Tensor = self.output(self.head_norm(F.gelu(self.head(x))))
         return logits
 

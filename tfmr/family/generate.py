@@ -1,14 +1,15 @@
-"""Continue prompts with a decoder-only model, token by token, with its KV cache."""
+"""Continue prompts with a decoder-only model, or answer with T5, token by token, with a cache."""
 
 from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from tfmr.errors import TfmrError, require
 from tfmr.family.language_model import LanguageModel
+from tfmr.family.t5 import T5
 
 Choose = Callable[[Float[Tensor, "rows vocab"]], Int[Tensor, "rows"]]
 
@@ -106,3 +107,50 @@ def generate(
             # A finished row is computed on with its last token; its output is not used.
             ids = torch.tensor([[text[min(known, len(text)) - 1]] for text in texts], device=device)
     return [text[length:] for text, length in zip(texts, lengths, strict=True)]
+
+
+@torch.no_grad()
+def answer(
+    model: T5,
+    source: Int[Tensor, "batch source"],
+    max_new_tokens: int,
+    choose: Choose = greedy,
+    *,
+    start: int,
+    eos: int,
+    source_mask: Bool[Tensor, "batch source"] | None = None,
+) -> list[list[int]]:
+    """Generate the output texts of a T5 for a batch of input texts.
+
+    Args:
+        model: in evaluation mode.
+        source: ids of the input texts.
+        max_new_tokens: maximum number of tokens of an output text.
+        choose: chooses the next token of each row from its logits.
+        start: the first input of the decoder; the checkpoints of T5 use their padding token.
+        eos: the token that ends a text.
+        source_mask: ``True`` for real tokens, ``False`` for padding; ``None``: all real.
+
+    Returns:
+        One list of ids per text, without ``start`` and ``eos``.
+
+    Raises:
+        TfmrError: if the model is in training mode, ``max_new_tokens`` is not positive, or as
+            :meth:`tfmr.family.t5.T5.forward`.
+    """
+    require(not model.training, "generation needs a model in evaluation mode; call model.eval()")
+    require(max_new_tokens > 0, f"max_new_tokens must be positive: got {max_new_tokens}")
+    memory = model.encode(source, source_mask)
+    caches = model.new_caches(max_new_tokens, source.shape[1])
+    texts: list[list[int]] = [[] for _ in source]
+    finished = [False] * len(texts)
+    ids = torch.full((len(texts), 1), start, device=source.device)
+    for _ in range(max_new_tokens):
+        ids = choose(model.decode(ids, memory, source_mask, caches)[:, -1])[:, None]
+        for row, token in enumerate(ids[:, 0].tolist()):
+            finished[row] = finished[row] or token == eos
+            if not finished[row]:
+                texts[row].append(token)
+        if all(finished):
+            break
+    return texts

@@ -87,7 +87,16 @@ class LanguageModel(nn.Module):
         mask = key_mask(attention_mask, ids)
         for index, block in enumerate(self.blocks):
             x = block(x, mask=mask, is_causal=True, cache=caches[index] if caches else None)
-        logits: Tensor = self.output(self.norm(x))
+        return self.scores(self.norm(x))
+
+    @property
+    def final_stack(self) -> "LanguageModel":
+        """The stack whose output :meth:`scores` maps to logits: the model itself."""
+        return self
+
+    def scores(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
+        """One logit per token."""
+        logits: Tensor = self.output(x)
         return logits
 
     def new_caches(self, capacity: int) -> list[KVCache]:

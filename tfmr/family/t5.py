@@ -163,14 +163,22 @@ class T5(nn.Module):
         source_mask: Bool[Tensor, "batch source"] | None = None,
         caches: list[tuple[KVCache, KVCache]] | None = None,
     ) -> Float[Tensor, "batch target vocab"]:
-        r"""Logits of the token after each position of ``target``.
+        """Logits of the token after each position of ``target``; see :meth:`scores`."""
+        check_ids(target, self.config.vocab)
+        mask = None if source_mask is None else source_mask[:, None, None]
+        return self.scores(self.decoder(self.embedding(target), None, memory, mask, caches))
+
+    @property
+    def final_stack(self) -> T5Stack:
+        """The stack whose output :meth:`scores` maps to logits."""
+        return self.decoder
+
+    def scores(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
+        r"""One logit per token.
 
         The decoder output is scaled by :math:`1/\sqrt{d_{model}}` and multiplied by the transposed
         embedding.
         """
-        check_ids(target, self.config.vocab)
-        mask = None if source_mask is None else source_mask[:, None, None]
-        x = self.decoder(self.embedding(target), None, memory, mask, caches)
         logits: Tensor = x * self.config.d_model**-0.5 @ self.embedding.weight.T
         return logits
 

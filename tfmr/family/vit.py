@@ -122,7 +122,16 @@ class ViT(nn.Module):
         x = self.patch_embedding(self.patches(images))
         class_token = self.class_token.expand(len(x), 1, -1)
         x = torch.cat([class_token, x], dim=1) + self.position
-        logits: Tensor = self.output(self.encoder(self.dropout(x))[:, 0])
+        return self.scores(self.encoder(self.dropout(x)))
+
+    @property
+    def final_stack(self) -> Encoder:
+        """The stack whose output :meth:`scores` maps to logits."""
+        return self.encoder
+
+    def scores(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch classes"]:
+        """One logit per class, from the vector of the class token, which is the first."""
+        logits: Tensor = self.output(x[:, 0])
         return logits
 
     @classmethod
