@@ -54,21 +54,8 @@ MODEL = {"d_model": 128, "n_heads": 4, "d_ff": 512, "n_layers": 2, "dropout": 0.
 PEAK_LR = 3e-3
 
 ORIGINAL = LlamaConfig(
-    vocab=VOCAB,
-    d_model=32,
-    n_layers=2,
-    n_heads=4,
-    n_kv_heads=4,
-    d_ff=128,
-    max_length=80,
-    norm="post",
-    norm_kind="layer",
-    inner="relu",
-    position="learned",
-    bias=True,
-    tied=True,
-    rope_base=10_000.0,
-)
+    vocab=VOCAB, d_model=32, n_layers=2, n_heads=4, d_ff=128, max_length=80, n_kv_heads=4
+).original()
 """The decoder block of 2017 without cross-attention, with learned positions."""
 CHANGES: dict[str, dict[str, Any]] = {
     "pre-norm": {"norm": "pre"},

@@ -33,6 +33,8 @@ The ``kind`` of a record selects how it is rendered:
     training with and without label smoothing and warm-up, from :mod:`benchmarks.ablations`.
 ``copying``
     a row per variant and seed, from :mod:`benchmarks.copying`.
+``family``
+    a row per model, over its seeds, from :mod:`benchmarks.family`.
 ``translator``
     a row per model, system and search, from :mod:`benchmarks.translator`.
 """
@@ -50,6 +52,7 @@ from benchmarks.model_tables import (
     ablations,
     copying,
     depth,
+    family,
     heads,
     inside,
     recall,
@@ -362,6 +365,7 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "replay": replay,
     "ablations": ablations,
     "copying": copying,
+    "family": family,
     "translator": translator,
 }
 """The renderer of each kind of record."""

@@ -54,6 +54,16 @@ def test_no_position_depends_on_a_later_token(model: LanguageModel) -> None:
     assert not same[5:].any()
 
 
+def test_the_original_undoes_every_change() -> None:
+    """It is the GPT with ReLU and post-norm, which has one norm less."""
+    original = CURRENT.original()
+    values = {key for change in CHANGES for key in change if key != "inner"}
+    assert all(getattr(original, key) != getattr(CURRENT, key) for key in values)
+    assert original.inner == "relu"
+    gpt = GPT(GPTConfig(**SIZES)).count_parameters()
+    assert Llama(original).count_parameters() == gpt - 2 * SIZES["d_model"]
+
+
 def test_each_change_changes_the_model() -> None:
     torch.manual_seed(0)
     counts = [Llama(replace(CURRENT, **change)).count_parameters() for change in CHANGES]

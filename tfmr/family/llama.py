@@ -1,7 +1,7 @@
 """A current decoder-only model: what changed in the Transformer since 2017."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
@@ -79,6 +79,19 @@ class LlamaConfig:
             self.position != "rotary" or self.d_model % (2 * self.n_heads) == 0,
             "rotary positions need an even d_model / n_heads, because they act on pairs of "
             f"dimensions: got d_model={self.d_model}, n_heads={self.n_heads}",
+        )
+
+    def original(self) -> "LlamaConfig":
+        """The same sizes with the block of 2017 and learned positions."""
+        return replace(
+            self,
+            n_kv_heads=self.n_heads,
+            norm="post",
+            norm_kind="layer",
+            inner="relu",
+            position="learned",
+            bias=True,
+            tied=True,
         )
 
 
