@@ -185,7 +185,7 @@ def evaluate(model: LanguageModel, texts: Sequence[list[int]]) -> list[float]:
 def gpt_rows(family: Family) -> Rows:
     """Perplexity of GPT and of n-gram models."""
     data = load_captions()
-    lengths = np.array([len(text) + 1 for text in data.test])
+    lengths = np.array([len(text) + 1.0 for text in data.test])
     counts = resample(len(lengths))
     grams = {order: NGram(data.train, order, data.tokenizer.vocab_size) for order in ORDERS}
     baseline: dict[int, np.ndarray] = {}
