@@ -66,7 +66,7 @@ def collect(app: Sphinx, env: BuildEnvironment) -> None:
 
 
 class NotesInMargin(SphinxPostTransform):
-    """Put notes beside the paragraphs of a chapter."""
+    """Put notes beside the paragraphs of a chapter, but not of its exercises."""
 
     default_priority = 903
     formats = ("html",)
@@ -78,7 +78,8 @@ class NotesInMargin(SphinxPostTransform):
         texts: dict[str, dict[str, str]] = self.env.margin_notes  # type: ignore[attr-defined]
         noted: set[str] = set()
         for paragraph in list(self.document.findall(nodes.paragraph)):
-            if not isinstance(paragraph.parent, nodes.section):
+            section = paragraph.parent
+            if not isinstance(section, nodes.section) or "exercise" in section["classes"]:
                 continue
             links = (
                 found
