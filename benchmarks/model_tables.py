@@ -27,11 +27,11 @@ def heads(record: Record) -> list[str]:
         lines.append([" ".join(str(value) for value in where.values()), lost(whole), *cells])
     settings = record["settings"]
     return [
-        "Decrease of BLEU / increase of cross-entropy in nats per token when a sublayer or one of "
-        f"its heads is ablated, on {settings['sentences']} sentences of the "
-        f"{settings['split']} set of {settings['corpus']} {settings['direction']}. The whole model "
-        f"has {intact['valid_bleu']:.1f} BLEU (greedy) and a cross-entropy of "
-        f"{intact['valid_loss']:.3f}.",
+        "Decrease in BLEU / increase in cross-entropy, in nats per token, when a sublayer or one "
+        f"of its heads is ablated, on {settings['sentences']} sentences of the "
+        f"{settings['split']} set of {settings['corpus']} {settings['direction']}. Without "
+        f"ablation, the model reaches {intact['valid_bleu']:.1f} BLEU (greedy decoding) and a "
+        f"cross-entropy of {intact['valid_loss']:.3f}.",
         markdown(["", "sublayer", *(f"head {k + 1}" for k in range(n_heads))], lines),
     ]
 
@@ -52,7 +52,7 @@ def recall(record: Record) -> list[str]:
         ]
         lines.append([network, f"{count:,}", *cells])
     return [
-        "Accuracy of recalling the first symbol by distance in steps, after "
+        "Accuracy of recalling the first symbol, by its distance in positions, after "
         f"{settings['steps']} training steps, {len(settings['seeds'])} seeds: the median, with the "
         f"lowest and the highest in parentheses. Chance level is {settings['chance']:.2f}.",
         markdown(["", "parameters", *(str(distance) for distance in distances)], lines),
@@ -63,7 +63,8 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
     "logit lens": (
         "Logit lens: what the decoder predicts after each block (0: the embeddings). Agreement is "
         "the fraction of positions at which the most probable token is the same as after the last "
-        "block; probability and rank are those of that token.",
+        "block; probability and rank are those of the token that is the most probable after the "
+        "last block.",
         ("depth",),
         {
             "agreement": ("agreement", ".3f"),
@@ -74,15 +75,16 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
         },
     ),
     "patching": (
-        "Activation patching with pairs of sentences that differ in one noun: the fraction of the "
-        "difference between their logit differences that each patch restores.",
+        "Activation patching with pairs of sentences that differ in one noun. The two sentences of "
+        "a pair have different logit differences; the effect is the fraction of this gap that each "
+        "patch restores.",
         ("part", "depth", "layer", "head", "positions"),
         {"effect": ("effect", ".3f")},
     ),
     "feed-forward": (
-        "A feed-forward network of the decoder with its output replaced: the increase of the "
-        "cross-entropy, and the fraction of tokens for which the most probable next token is the "
-        "input token.",
+        "A feed-forward network of the decoder with its output replaced by the value that the row "
+        "names: the increase in cross-entropy, and the fraction of tokens for which the most "
+        "probable next token is the input token.",
         ("layer", "output"),
         {
             "loss_increase": ("cross-entropy", ".3f"),
@@ -170,11 +172,10 @@ def depth(record: Record) -> list[str]:
         "Stacks that differ in what surrounds each sublayer. Stream, cosine and gradient are "
         "measured before training: the root mean square of the last block's output, the mean "
         "cosine between its vectors, and the gradient norm of the first block divided by the "
-        f"gradient norm of the last block (medians of {len(settings['seeds'])} seeds). The other "
-        "columns have, for each peak learning rate, the training loss after "
-        f"{settings['steps']} steps in nats: the median, with the lowest and the highest of the "
-        "seeds in parentheses. A uniform "
-        f"prediction has the loss {settings['uniform_loss']:.2f}.",
+        f"gradient norm of the last block (medians of {len(settings['seeds'])} seeds). The columns "
+        "named by a peak learning rate give the training loss, in nats, after "
+        f"{settings['steps']} steps: the median, with the lowest and the highest of the seeds in "
+        f"parentheses. A uniform prediction has the loss {settings['uniform_loss']:.2f}.",
         markdown(
             ["", "blocks", "warm-up", "stream", "cosine", "gradient", *(f"{r:g}" for r in rates)],
             lines,
@@ -234,7 +235,7 @@ def replay(record: Record) -> list[str]:
     ]
     return [
         f"The recipe {settings['recipe']}, {settings['direction']}, one seed. Losses in nats per "
-        f"token on {settings['sentences']} sentence pairs, without label smoothing and dropout. "
+        f"token on {settings['sentences']} sentence pairs, without label smoothing or dropout. "
         f"Entropy: cross-attention of decoder block {settings['block'] + 1} for the sentence "
         f"“{settings['source']}”, in nats. Reference: “{settings['reference']}”.",
         markdown(["step", "training loss", "validation loss", "entropy", "translation"], lines),
@@ -355,21 +356,22 @@ def translator(record: Record) -> list[str]:
     quality, speed = [], []
     for row in rows:
         name = f"{row['model']}, {'greedy' if row['beam'] == 1 else 'beam ' + str(row['beam'])}"
-        same = f"{row['same']:,} of {row['sentences']:,}" if "same" in row else NOTHING
-        bleu = f"{row['test_bleu']:.2f}"
-        quality.append([name, row["system"], bleu, f"{row['test_exact']:.3f}", same])
+        same = f"{row['same']:,}" if "same" in row else NOTHING
+        scores = (f"{row['test_bleu']:.2f}", f"{row['test_exact']:.3f}")
+        quality.append([name, row["system"], f"{row['sentences']:,}", *scores, same])
         if row["system"] == "page":
             sizes = (f"{row[size] / 1e6:.2f}" for size in ("bytes", "bytes_gzip"))
             times = (f"{row[f'seconds_to_{what}']:.2g}" for what in ("read", "first_token"))
             speed.append([name, *sizes, *times, f"{row['tokens_per_second']:.0f}"])
     header = ["", "size, MB", "compressed, MB", "reading, s", "first token, s", "tokens/s"]
     return [
-        f"The test set, translated by Python with the weights of the checkpoint, by Python with "
-        f"the rounded weights of the page, and by the page in {settings['browser']}. *Equal* is "
-        "the number of translations that are equal: of Python rounded and not rounded, and of the "
-        "page and Python rounded.",
-        markdown(["", "system", "BLEU", "exact matches", "equal"], quality),
+        "Sentences of the test sets, in their order, translated by Python with "
+        "the weights of the checkpoint, by Python with the rounded weights of the page, and by the "
+        f"page in {settings['browser']}. *Equal* is the number of identical translations: it "
+        "compares the rows *Python, rounded* with *Python*, and the rows *page* with *Python, "
+        "rounded*.",
+        markdown(["", "system", "sentences", "BLEU", "exact matches", "equal"], quality),
         "**Size and speed of the page**, on one thread: the median time until the first token, "
-        "tokenization and encoder included, and the tokens per second of the whole translation.",
+        "tokenisation and encoder included, and the tokens per second of the whole translation.",
         markdown(header, speed),
     ]

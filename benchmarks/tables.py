@@ -165,10 +165,14 @@ def speed(record: Record) -> list[str]:
         "same precision."
     ]
     for precision in precisions:
-        parts.append(f"**All systems in {precision}.** {_peak(peaks, precision)}")
-        parts.append(_comparison([row for row in rows if row["precision"] == precision]))
+        own = [row for row in rows if row["precision"] == precision]
+        measured = "All systems" if any(row["system"] != OWN for row in own) else f"Only {OWN}"
+        parts.append(f"**{measured} in {precision}.** {_peak(peaks, precision)}")
+        parts.append(_comparison(own))
     if len(precisions) == 2:
-        parts.append("**Mixed: each system in its faster precision**, named in each cell.")
+        parts.append(
+            "**Mixed: each system in the faster of its measured precisions**, named in each cell."
+        )
         parts.append(_comparison(rows, mixed=True))
     return parts
 
@@ -321,9 +325,10 @@ def memory(record: Record) -> list[str]:
         for row in record["rows"]
     ]
     return [
-        "Growth of a process's private memory in MB after opening a generated corpus, after "
-        f"planning an epoch and after reading {record['settings']['batches']} batches, and the "
-        "peak. Pages of memory-mapped files are not counted, since the system can drop them.",
+        "Size of the file, and growth of a process's private memory after opening a generated "
+        f"corpus, after planning an epoch and after reading {record['settings']['batches']} "
+        "batches, and at its peak, all in MB. Pages of memory-mapped files are not counted, since "
+        "the system can drop them.",
         markdown(["", "pairs", "tokens", "file", *moments], lines),
     ]
 

@@ -45,7 +45,7 @@ def readme() -> Claims:
     [parameters] = {row["parameters"] for row in rows if row["direction"] == "de-en"}
     [signature] = {row["signature"] for row in rows}
     [step] = [row["step"] for row in rows if row["recipe"] == "multi30k-patient"]
-    seeds = {1: "one seed", 2: "The means of two seeds", 3: "The means of three seeds"}
+    seeds = {1: "one seed", 2: "the means over the two seeds", 3: "the means over the three seeds"}
     quotes = [
         f"{parameters / 1e6:.2f} million parameters",
         signature,

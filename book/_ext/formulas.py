@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from docutils import nodes
 from docutils.nodes import Element
+from hues import in_formula
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
@@ -46,7 +47,7 @@ class Unset(NamedTuple):
 
 def formula(node: Element) -> Formula:
     r"""The formula of a node; lines that are separated by ``\\`` are aligned, as in Sphinx."""
-    tex = node.astext().strip()
+    tex = in_formula(node.astext().strip())
     display = isinstance(node, nodes.math_block)
     if display and "\\\\" in tex and not node.get("nowrap"):
         if "\\begin" not in tex:

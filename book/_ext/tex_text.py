@@ -23,8 +23,8 @@ SYMBOLS = {
     **{name: name for name in ("log", "ln", "exp", "sin", "cos", "tanh", "max", "min", "arg")},
     **dict.fromkeys(("left", "right", "bigl", "bigr", "Bigl", "Bigr"), ""),
 }
-STYLES = ("mathbf", "mathrm", "mathit", "mathbb", "text", "textit", "textbf", "boldsymbol")
-NAMES = (*STYLES, "operatorname")
+STYLES = ("mathbf", "mathrm", "mathit", "mathbb", "mathcal", "boldsymbol")
+NAMES = (*STYLES, "text", "textit", "textbf", "operatorname")
 RAISED = {"2": "²", "3": "³", "ᵀ": "ᵀ", "-1": "⁻¹"}
 
 

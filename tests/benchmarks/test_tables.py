@@ -71,6 +71,13 @@ def test_systems_are_compared_at_equal_precision() -> None:
     assert "| tfmr, tokens/s | 100 |\n| peer | 4.00 (4.00–5.00) |" in bf16
 
 
+def test_a_table_without_peers_states_it() -> None:
+    rows = [row for row in SPEED["rows"] if row["system"] != "peer" or row["precision"] != "bf16"]
+    text = section("speed", {**SPEED, "rows": rows})
+    assert "**All systems in fp32.**" in text
+    assert "**Only tfmr in bf16.**" in text
+
+
 def test_the_mixed_table_has_the_faster_precision_of_each_system() -> None:
     text = section("speed", SPEED).split("**Mixed")[1]
     assert "| tfmr, tokens/s | 100, bf16 | 200, fp32 |" in text
@@ -142,7 +149,7 @@ def test_heads_are_columns_of_their_sublayer() -> None:
     settings = {"corpus": "c", "direction": "de-en", "split": "validation", "sentences": 7}
     text = section("heads", {**SPEED, "kind": "heads", "rows": rows, "settings": settings})
     assert "on 7 sentences of the validation set of c de-en" in text
-    assert "36.0 BLEU (greedy) and a cross-entropy of 1.500" in text
+    assert "36.0 BLEU (greedy decoding) and a cross-entropy of 1.500" in text
     assert "|  | sublayer | head 1 | head 2 |" in text
     assert "| encoder self-attention 1 | 6.0 / 0.250 | -0.5 / 0.125 | 2.0 / 0.000 |" in text
     assert "| encoder feed-forward 1 | 16.0 / 0.500 | – | – |" in text
@@ -197,7 +204,7 @@ def test_depth_shows_median_and_range_of_the_seeds() -> None:
     rows += [row(1e-2, 1, 0.5), row(1e-2, 2, None), row(1e-2, 3, None)]
     settings = {"seeds": [1, 2, 3], "steps": 7, "uniform_loss": 2.7726}
     text = section("depth", {**SPEED, "kind": "depth", "rows": rows, "settings": settings})
-    assert "after 7 steps in nats" in text
+    assert "the training loss, in nats, after 7 steps:" in text
     assert "A uniform prediction has the loss 2.77." in text
     assert "|  | blocks | warm-up | stream | cosine | gradient | 0.001 | 0.01 |" in text
     assert "| post-norm | 6 | 100 | 2 | 0.25 | 3 | 1.25 (0.5–2.75) | inf (0.5–inf) |" in text

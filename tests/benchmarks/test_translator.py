@@ -30,6 +30,6 @@ def test_the_page_is_compared_with_python_and_timed() -> None:
         kind="translator", metadata=metadata, settings={"browser": f"Chromium {version}"}, rows=rows
     )
     text = section("translator", record)
-    assert "| pocket-en-fr, greedy | page | 100.00 | 1.000 | 3 of 3 |" in text
+    assert "| pocket-en-fr, greedy | page | 3 | 100.00 | 1.000 | 3 |" in text
     assert f"by the page in Chromium {version}." in text
     assert "| pocket-en-fr, beam 4 | 0.39 | 0.29 | " in text

@@ -29,7 +29,7 @@ CHAPTERS = [f"{path.stem}.html" for path in chapters() if path.stem != "translat
 # Mean characters on the full lines of the paragraphs: all lines but the last.
 LINES = """() => {
     const counts = [];
-    for (const p of document.querySelectorAll("article section > p")) {
+    for (const p of document.querySelectorAll("article section > p, article .noted > p")) {
         const range = document.createRange();
         range.selectNodeContents(p);
         const high = parseFloat(getComputedStyle(p).lineHeight);
@@ -65,7 +65,7 @@ def test_fonts_are_few_small_and_free() -> None:
 def test_type_is_set_for_long_reading(visit: Visit, name: str) -> None:
     page = visit.open(name)
     assert page.evaluate("document.fonts.check('18px \"Source Serif 4\"')")
-    text = page.locator("article section > p").nth(2)
+    text = page.locator("article section > p, article .noted > p").nth(2)
     assert 17 <= float(text.evaluate("e => parseFloat(getComputedStyle(e).fontSize)")) <= 18
     assert 60 <= page.evaluate(LINES) <= 75
 

@@ -11,7 +11,7 @@ from tests.pages.conftest import SITE
 from tools import dist, pdf
 from tools.site import SiteError
 
-PAGES = [("02-gates", "Before attention"), ("glossary", "Appendices")]
+PAGES = [("02-gates", "Before the Transformer"), ("glossary", "Appendices")]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_pdf_has_a_cover_contents_and_numbers(printed: PdfReader) -> None:
     last = printed.pages[-1].extract_text().split()
     assert last[-1] == str(len(printed.pages) - 2)
     titles = [item.title for item in printed.outline if not isinstance(item, list)]
-    assert titles == ["Before attention", "Appendices"]
+    assert titles == ["Before the Transformer", "Appendices"]
 
 
 def test_pdf_links_lead_to_its_own_sheets(printed: PdfReader) -> None:

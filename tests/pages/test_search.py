@@ -165,13 +165,16 @@ def test_every_entry_leads_to_its_place() -> None:
     assert wrong == []
 
 
+READ = "article section > p, article section > .noted > p, article section > ul > li > p"
+
+
 def test_the_text_of_every_section_is_in_the_index() -> None:
     texts: dict[tuple[str, str], str] = {}
     for name, _, _, anchor, text in entries():
         texts[name, anchor] = text
     missing = []
     for name, _ in index()["pages"]:
-        for paragraph in html(name).select("article section > p, article section > ul > li > p"):
+        for paragraph in html(name).select(READ):
             section = paragraph.find_parent("section")
             text = one_line(paragraph.get_text())
             if paragraph.find_parent(class_="solution") or paragraph.select(".math, img"):

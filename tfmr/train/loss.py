@@ -22,7 +22,7 @@ def cross_entropy_naive(
 
     With the target token :math:`y` and label smoothing :math:`\epsilon`:
 
-    .. math:: q(k) = (1 - \epsilon)\,[k = y] + \epsilon / |V|, \qquad
+    .. math:: q(k) = (1 - \epsilon)\,[k = y] + \epsilon / |\mathcal{V}|, \qquad
               L = -\sum_k q(k) \log p(k)
 
     Szegedy et al. (2016), section 7; Vaswani et al. (2017), section 5.4. This is the readable

@@ -1,0 +1,113 @@
+"""On a wide page, definitions and citations stand in the margin beside the text.
+
+The first link of a page to a term of the glossary or to a paper puts a note beside its paragraph:
+the first sentence of the definition, or the title of the paper. Narrow pages and paper show no
+notes: there, the links lead to the same text.
+"""
+
+import re
+from html import escape
+from typing import Any
+
+from docutils import nodes
+from pybtex.richtext import Text
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from tex_text import plain_math
+
+from tools import citations
+
+GLOSSARY = "book/glossary"
+LINK = re.compile(r"(glossary|bibliography)\.html#(.+)")
+SENTENCE = re.compile(r".*?[.!?](?= [A-Z]|$)")
+BESIDE = 3
+"""Maximum number of notes beside one paragraph: more would be taller than most paragraphs."""
+
+
+def plain(node: nodes.Node) -> str:
+    """The text of a node, with its formulas as plain text."""
+    if isinstance(node, nodes.math):
+        return plain_math(node.astext())
+    if isinstance(node, nodes.Text):
+        return node.astext()
+    return "".join(map(plain, node.children))
+
+
+def definitions(glossary: nodes.document) -> dict[str, str]:
+    """The term and the first sentence of each entry of the glossary, as HTML, by its anchor."""
+    found = {}
+    for section in glossary.findall(nodes.section):
+        entry = [child for child in section.children if isinstance(child, nodes.paragraph)]
+        if entry:
+            text = " ".join(plain(entry[0]).split())
+            sentence = SENTENCE.match(text)
+            term = escape(section[0].astext())
+            html = f"<b>{term}</b> {escape(sentence.group() if sentence else text)}"
+            found |= dict.fromkeys([*section["ids"], section.get("slug", "")], html)
+    return found
+
+
+def papers() -> dict[str, str]:
+    """The label and the title of each paper, as HTML, by its anchor in the bibliography."""
+    return {
+        nodes.make_id(key): f"<b>{escape(citations.label(key))}</b> "
+        f"<i>{escape(str(Text.from_latex(entry.fields['title'])))}</i>"
+        for key, entry in citations.entries().items()
+    }
+
+
+def collect(app: Sphinx, env: BuildEnvironment) -> None:
+    """Keep the texts of all notes for the pages, which are written later."""
+    env.margin_notes = {  # type: ignore[attr-defined]
+        "glossary": definitions(env.get_doctree(GLOSSARY)),
+        "bibliography": papers(),
+    }
+
+
+class NotesInMargin(SphinxPostTransform):
+    """Put notes beside the paragraphs of a chapter, but not of its exercises."""
+
+    default_priority = 903
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Add the notes of every paragraph that links to something for the first time."""
+        if not self.env.docname.startswith("book/") or self.env.docname == GLOSSARY:
+            return
+        texts: dict[str, dict[str, str]] = self.env.margin_notes  # type: ignore[attr-defined]
+        noted: set[str] = set()
+        for paragraph in list(self.document.findall(nodes.paragraph)):
+            section = paragraph.parent
+            if not isinstance(section, nodes.section) or "exercise" in section["classes"]:
+                continue
+            links = (
+                found
+                for link in paragraph.findall(nodes.reference)
+                if (found := LINK.search(link.get("refuri", "")))
+            )
+            notes = dict.fromkeys(
+                texts[page].get(anchor, "") for page, anchor in map(groups, links)
+            )
+            new = [note for note in notes if note and note not in noted][:BESIDE]
+            if new:
+                noted.update(new)
+                html = "".join(f"<p>{note}</p>" for note in new)
+                box = nodes.container(classes=["noted"])
+                paragraph.replace_self(box)
+                box += paragraph
+                box += nodes.raw(
+                    "", f'<div class="margin-notes" role="note">{html}</div>', format="html"
+                )
+
+
+def groups(found: re.Match[str]) -> tuple[str, str]:
+    """The page and the anchor of a link."""
+    return found[1], found[2]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Connect this extension to Sphinx."""
+    app.connect("env-check-consistency", collect)
+    app.add_post_transform(NotesInMargin)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

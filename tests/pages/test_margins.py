@@ -1,0 +1,81 @@
+"""Definitions and citations in the margin of a wide page."""
+
+import sys
+
+import pytest
+from docutils import nodes
+from docutils.utils import new_document
+
+from tests.pages.conftest import Visit
+from tools import ROOT
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+import margins
+
+NOTES = '[...document.querySelectorAll(".margin-notes")].filter(e => !e.closest("details"))'
+SHOWN = f"() => {NOTES}.filter(e => e.checkVisibility()).length"
+# Notes that are not beside their paragraph, or that something else on the page covers.
+MISPLACED = f"""() => {NOTES}.filter(note => {{
+    const box = note.getBoundingClientRect();
+    const text = note.previousElementSibling.getBoundingClientRect();
+    const column = note.closest("article").getBoundingClientRect();
+    const crossed = [...document.querySelectorAll("article .noted > *, article .cell, article h2")]
+        .filter(other => other !== note && other.checkVisibility())
+        .map(other => other.getBoundingClientRect())
+        .some(r => r.left < box.right - 1 && box.left < r.right - 1
+            && r.top < box.bottom - 1 && box.top < r.bottom - 1);
+    return crossed || box.left < text.right || box.right > column.right + 1 || box.width < 150
+        || Math.abs(box.top - text.top) > 8;
+}}).map(note => note.innerText.slice(0, 60))"""
+
+
+def glossary(*paragraphs: nodes.Node) -> nodes.document:
+    document = new_document("glossary")
+    section = nodes.section("", nodes.title("", "a term"), *paragraphs, ids=["a-term"])
+    document += nodes.section("", nodes.title("", "Glossary"), section, ids=["glossary"])
+    return document
+
+
+def test_a_definition_is_the_first_sentence_of_the_entry() -> None:
+    formula = nodes.math("", r"\sqrt{d_k}")
+    entry = nodes.paragraph("", "", nodes.Text("Less than "), formula, nodes.Text(" <. The rest."))
+    found = margins.definitions(glossary(entry, nodes.paragraph("", "More.")))
+    assert found["a-term"] == "<b>a term</b> Less than √d_k &lt;."
+    assert "glossary" not in found
+
+
+def test_a_paper_has_its_label_and_its_title() -> None:
+    note = margins.papers()["vaswani2017attention"]
+    assert note == "<b>Vaswani et al. (2017)</b> <i>Attention Is All You Need</i>"
+    assert not [note for note in margins.papers().values() if "{" in note or "\\" in note]
+
+
+@pytest.mark.parametrize("name", ["00-primer.html", "04-self-attention.html", "12-decoding.html"])
+def test_notes_stand_beside_their_paragraphs(visit: Visit, name: str) -> None:
+    page = visit.open(name)
+    notes = page.evaluate(f"() => {NOTES}.length")
+    assert notes >= 5
+    assert page.evaluate(SHOWN) == notes
+    assert page.evaluate(MISPLACED) == []
+    texts = page.locator(".margin-notes p").all_inner_texts()
+    assert len(texts) == len(set(texts)), "a note stands at the first link of the page only"
+
+
+def test_every_note_of_a_paragraph_is_about_a_link_in_it(visit: Visit) -> None:
+    page = visit.open("04-self-attention.html")
+    paragraph = page.locator(".noted", has_text="Its key describes what the token can be found by")
+    terms = paragraph.locator(".margin-notes b").all_text_contents()
+    assert terms == ["query", "key", "value"]
+
+
+def test_narrow_pages_and_paper_have_no_notes(visit: Visit) -> None:
+    page = visit.open("04-self-attention.html", width=1100)
+    assert page.evaluate(SHOWN) == 0
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert page.evaluate(SHOWN) > 0
+    try:
+        page.emulate_media(media="print")
+        assert page.evaluate(SHOWN) == 0
+    finally:
+        page.emulate_media(media="screen")
