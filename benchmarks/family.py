@@ -50,7 +50,7 @@ VOCAB = 2000
 BATCH = 32
 ORDERS = (1, 2, 3, 4)
 PROMPTS = ("a man in", "two dogs", "a little girl is")
-MODEL = {"d_model": 128, "n_heads": 4, "d_ff": 512, "n_layers": 2, "dropout": 0.0}
+MODEL: dict[str, Any] = {"d_model": 128, "n_heads": 4, "d_ff": 512, "n_layers": 2, "dropout": 0.0}
 PEAK_LR = 3e-3
 
 ORIGINAL = LlamaConfig(

@@ -24,6 +24,7 @@ CONFIG = ViTConfig(
     d_model=32,
     n_heads=4,
     d_ff=64,
+    dropout=0.1,
     n_layers=2,
     image_size=8,
     patch_size=2,
@@ -67,8 +68,18 @@ def split_digits(images: Any, labels: Any, seed: int) -> Digits:
     return Digits(x[rest], y[rest], x[test], y[test])
 
 
+def shifted(images: Float[Tensor, "image 1 8 8"]) -> Float[Tensor, "direction image 1 8 8"]:
+    """The images, and the images moved up, down, left and right by one pixel."""
+    around = F.pad(images, (1, 1, 1, 1), value=-MEAN / STD)
+    corners = ((1, 1), (2, 1), (0, 1), (1, 2), (1, 0))
+    return torch.stack([around[..., y : y + 8, x : x + 8] for y, x in corners])
+
+
 def train_vit(digits: Digits, steps: int, seed: int) -> ViT:
-    """Train a ViT with :data:`CONFIG` on random batches.
+    """Train a ViT with :data:`CONFIG` on random batches, in which half of the images are shifted.
+
+    A convolution treats an object in the same way at each position; a ViT has to learn it from
+    images.
 
     The matrices are initialised with variance 1 / inputs: the standard deviation of 0.02 of
     :class:`~tfmr.family.vit.ViT` is meant for its usual sizes and would make the outputs of these
@@ -81,9 +92,13 @@ def train_vit(digits: Digits, steps: int, seed: int) -> ViT:
             nn.init.normal_(module.weight, std=module.in_features**-0.5)
     generator = torch.Generator().manual_seed(seed)
 
+    directions = shifted(digits.train_images)
+
     def loss() -> Tensor:
         batch = torch.randint(len(digits.train_labels), (BATCH,), generator=generator)
-        return F.cross_entropy(model(digits.train_images[batch]), digits.train_labels[batch])
+        # From 0 to 3 the image itself, as 0; then one of the four directions.
+        direction = (torch.randint(8, (BATCH,), generator=generator) - 3).clamp(min=0)
+        return F.cross_entropy(model(directions[direction, batch]), digits.train_labels[batch])
 
     train(model, loss, steps, PEAK_LR)
     return model
