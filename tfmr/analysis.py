@@ -179,7 +179,7 @@ def logit_lens(model: nn.Module, *inputs: Tensor | None) -> Float[Tensor, "depth
 
     Args:
         model: a model with a ``final_stack``, whose blocks compute the input of its ``scores``:
-            :class:`tfmr.model.Transformer` or a model of :mod:`tfmr.family`.
+            :class:`tfmr.model.Transformer` or, for example, :class:`tfmr.family.gpt.GPT`.
         inputs: the arguments of its forward pass, for a Transformer source and target.
 
     Raises:
