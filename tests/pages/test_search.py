@@ -69,8 +69,8 @@ def ready(page: Page) -> None:
 
 @pytest.fixture
 def dialog(visit: Visit) -> Locator:
-    """The dialog, open on a chapter, with the index loaded."""
-    page = visit.open(CHAPTER)
+    """The dialog, open on a short page, with the index loaded."""
+    page = visit.open("bibliography.html")
     page.keyboard.press("Control+k")
     opened = page.locator("#search-dialog")
     opened.wait_for()
