@@ -36,6 +36,7 @@ SEEDED = (
     "ablations",
     "recall",
     "copying",
+    "distance",
 )
 """The kinds of records whose results depend on a seed."""
 

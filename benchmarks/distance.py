@@ -10,7 +10,9 @@ between the layers. Chapter 14 shows the results.
 
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +74,12 @@ class Distance:
     """Numbers of positions between the first symbol and the classification."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds of weights and sequences."""
-    steps: int = 600
+    steps: int = 400
     """Training steps."""
     count: int = 500
     """Test sequences of each distance."""
-    threads: int = 1
-    """CPU threads."""
+    jobs: int = 1
+    """Networks that are trained at the same time, with one CPU thread each."""
     out: Path = record.FOLDER / "distance.json"
     """The record."""
 
@@ -87,7 +89,8 @@ class Distance:
             all(distance >= 1 for distance in self.distances),
             f"expected --distances of 1 or more, got {list(self.distances)}",
         )
-        torch.set_num_threads(self.threads)
+        require(self.jobs >= 1, f"expected --jobs of 1 or more, got {self.jobs}")
+        torch.set_num_threads(1)
         # Collected first: writing a record would mark the checkout as changed.
         metadata = record.collect_metadata()
         settings = {
@@ -109,17 +112,25 @@ class Distance:
         print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
     def _measure(self) -> Iterator[dict[str, Any]]:
-        for name, seed in tqdm([(n, s) for n in LAYERS for s in self.seeds], unit=" networks"):
-            torch.manual_seed(seed)
-            network = Network(LAYERS[name])
-            train(network, self.distances, self.steps)
-            yield {
-                "layer": name,
-                "parameters": network.count_parameters(),
-                "reach": REACH.get(name),
-                "seed": seed,
-                "accuracy": [accuracy(network, n, self.count) for n in self.distances],
-            }
+        runs = [(name, seed) for name in LAYERS for seed in self.seeds]
+        with ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn")) as processes:
+            futures = [processes.submit(self.run, *run) for run in runs]
+            for future in tqdm(futures, unit=" networks"):
+                yield future.result()
+
+    def run(self, name: str, seed: int) -> dict[str, Any]:
+        """Train and evaluate one network."""
+        torch.set_num_threads(1)
+        torch.manual_seed(seed)
+        network = Network(LAYERS[name])
+        train(network, self.distances, self.steps)
+        return {
+            "layer": name,
+            "parameters": network.count_parameters(),
+            "reach": REACH.get(name),
+            "seed": seed,
+            "accuracy": [accuracy(network, n, self.count) for n in self.distances],
+        }
 
 
 class Network(nn.Module):

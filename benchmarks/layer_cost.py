@@ -84,9 +84,9 @@ class LayerCost:
     Run this on an otherwise idle machine; the record has the load average.
     """
 
-    sizes: tuple[int, ...] = (64, 256)
+    sizes: tuple[int, ...] = (64, 128)
     """Values of d_model, multiples of 64."""
-    lengths: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048)
+    lengths: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
     """Numbers of positions of the first part."""
     batches: tuple[int, ...] = (1, 4, 16, 64, 256)
     """Batch sizes of the second part."""
