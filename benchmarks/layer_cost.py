@@ -156,7 +156,11 @@ def measure(
     threads: int,
     rounds: int,
 ) -> list[dict[str, Any]]:
-    """A row for each layer: FLOPs of the forward pass, peak memory, and seconds per round."""
+    """A row for each layer: FLOPs of the forward pass, peak memory, and seconds per round.
+
+    The peak memory is that of training in the first part, else ``None``: its measurement takes
+    longer than that of the time.
+    """
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     layers = {name: LAYERS[name](shape[-1]) for name in names}
@@ -172,7 +176,7 @@ def measure(
             "d_model": shape[2],
             "threads": threads,
             "flops": counted_flops(layers[name], torch.zeros(shape)),
-            "bytes": peak_bytes(calls[name]),
+            "bytes": peak_bytes(calls[name]) if (part, mode) == ("length", "training") else None,
             "seconds": [float(f"{value:.4g}") for value in seconds[name]],
         }
         for name in names
