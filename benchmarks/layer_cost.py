@@ -1,9 +1,9 @@
 """``python -m benchmarks.layer_cost``: time and memory of the layers of table 1.
 
-Two parts, both in fp32 on the CPU. *Length*: every layer by length and size, with one sequence and
-one thread. *Parallelism*: training of recurrent layers and of self-attention on sentences of equal
-length, by batch size and number of threads. The layers of one setting run in turn within each
-round. Chapter 14 shows the results.
+Two parts with a record each, both in fp32 on the CPU. *Length*: every layer by length and size,
+with one sequence and one thread. *Parallelism*: training of recurrent layers and of self-attention
+on sentences of equal length, by batch size and number of threads. The layers of one setting run in
+turn within each round. Chapter 14 shows the results.
 """
 
 import os
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import tyro
@@ -30,6 +30,7 @@ from tfmr.layers import FeedForward
 from tfmr.sequence_layers import ConvolutionalLayer, RecurrentLayer, SelfAttentionLayer
 
 KERNEL, RADIUS, D_HEAD = 3, 16, 64
+Part = Literal["length", "parallelism"]
 MODES = ("forward", "training")
 """Training includes the backward pass."""
 MIN_SECONDS = 0.02
@@ -84,6 +85,8 @@ class LayerCost:
     Run this on an otherwise idle machine; the record has the load average.
     """
 
+    parts: tuple[Part, ...] = ("length", "parallelism")
+    """What to measure."""
     sizes: tuple[int, ...] = (64, 128)
     """Values of d_model, multiples of 64."""
     lengths: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
@@ -98,8 +101,8 @@ class LayerCost:
     """Size of the second part."""
     rounds: int = 5
     """Measured rounds."""
-    out: Path = record.FOLDER / "layer-cost.json"
-    """The record."""
+    out: Path = record.FOLDER
+    """The folder of the records."""
 
     def __call__(self) -> None:
         """Measure and record."""
@@ -111,31 +114,36 @@ class LayerCost:
         torch.set_num_threads(1)
         # Collected first: writing a record would mark the checkout as changed.
         metadata = record.collect_metadata()
-        load = [os.getloadavg()[0]]
-        rows: list[dict[str, Any]] = []
-        parts = [("length", d, 1) for d in self.sizes]
-        parts += [("parallelism", self.d_model, threads) for threads in self.threads]
-        for part, d_model, threads in tqdm(parts):
-            function = self.by_length if part == "length" else self.by_batch
-            rows += run_in_new_process(function, d_model, threads)
-            load.append(os.getloadavg()[0])
-        settings = {
-            "kernel": KERNEL,
-            "radius": RADIUS,
-            "d_head": D_HEAD,
-            "rounds": self.rounds,
-            "precision": "fp32",
-            "load_average": [round(value, 1) for value in load],
-        }
-        record.write(self.out, "layer cost", rows, settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
+        for part in self.parts:
+            load = [os.getloadavg()[0]]
+            rows: list[dict[str, Any]] = []
+            cases = (
+                [(self.by_length, d, 1) for d in self.sizes]
+                if part == "length"
+                else [(self.by_batch, self.d_model, threads) for threads in self.threads]
+            )
+            for function, d_model, threads in tqdm(cases, desc=part):
+                rows += run_in_new_process(function, d_model, threads)
+                load.append(os.getloadavg()[0])
+            settings = {
+                "part": part,
+                "kernel": KERNEL,
+                "radius": RADIUS,
+                "d_head": D_HEAD,
+                "rounds": self.rounds,
+                "precision": "fp32",
+                "load_average": [round(value, 1) for value in load],
+            }
+            path = self.out / f"layer-{part}.json"
+            record.write(path, "layer cost", rows, settings=settings, metadata=metadata)
+            print(f"wrote {path}; next: python -m benchmarks.tables")
 
     def by_length(self, d_model: int, threads: int) -> list[dict[str, Any]]:
         """The rows of the first part."""
         rows = []
         for length in self.lengths:
             for mode in MODES:
-                rows += measure("length", tuple(LAYERS), mode, (1, length, d_model), threads,
+                rows += measure(tuple(LAYERS), mode, (1, length, d_model), threads,
                                 self.rounds)  # fmt: skip
         return rows
 
@@ -144,12 +152,11 @@ class LayerCost:
         rows = []
         for batch in self.batches:
             shape = (batch, self.length, d_model)
-            rows += measure("parallelism", PARALLEL, "training", shape, threads, self.rounds)
+            rows += measure(PARALLEL, "training", shape, threads, self.rounds)
         return rows
 
 
 def measure(
-    part: str,
     names: Sequence[str],
     mode: str,
     shape: tuple[int, int, int],
@@ -158,8 +165,8 @@ def measure(
 ) -> list[dict[str, Any]]:
     """A row for each layer: FLOPs of the forward pass, peak memory, and seconds per round.
 
-    The peak memory is that of training in the first part, else ``None``: its measurement takes
-    longer than that of the time.
+    The peak memory is that of training one sequence, else ``None``: its measurement takes longer
+    than that of the time.
     """
     torch.set_num_threads(threads)
     torch.manual_seed(0)
@@ -168,7 +175,6 @@ def measure(
     seconds = seconds_by_round(calls, rounds)
     return [
         {
-            "part": part,
             "layer": name,
             "mode": mode,
             "batch": shape[0],
@@ -176,7 +182,7 @@ def measure(
             "d_model": shape[2],
             "threads": threads,
             "flops": counted_flops(layers[name], torch.zeros(shape)),
-            "bytes": peak_bytes(calls[name]) if (part, mode) == ("length", "training") else None,
+            "bytes": peak_bytes(calls[name]) if (shape[0], mode) == (1, "training") else None,
             "seconds": [float(f"{value:.4g}") for value in seconds[name]],
         }
         for name in names

@@ -356,32 +356,30 @@ def layer_cost(record: Record) -> list[str]:
         "Each entry is the median of the ratios of the training times of a layer and of the RNN."
     ]
     training = [row for row in rows if row["mode"] == "training"]
-    for part, axis in (("length", "length"), ("parallelism", "batch")):
-        own = [row for row in training if row["part"] == part]
-        for d_model, threads in dict.fromkeys((row["d_model"], row["threads"]) for row in own):
-            group = [row for row in own if (row["d_model"], row["threads"]) == (d_model, threads)]
-            sizes = list(dict.fromkeys(row[axis] for row in group))
-            found = {(row["layer"], row[axis]): row for row in group}
-            names = list(dict.fromkeys(row["layer"] for row in group))
-            lines = [
-                [name]
-                + [
+    axis = "length" if settings["part"] == "length" else "batch"
+    for d_model, threads in dict.fromkeys((row["d_model"], row["threads"]) for row in training):
+        group = [row for row in training if (row["d_model"], row["threads"]) == (d_model, threads)]
+        sizes = list(dict.fromkeys(row[axis] for row in group))
+        names = list(dict.fromkeys(row["layer"] for row in group))
+        found = {(row["layer"], row[axis]): row for row in group}
+        lines = [
+            [
+                name,
+                *(
                     f"{ratio(found[name, n]['seconds'], found[names[0], n]['seconds']).median:.2f}"
                     for n in sizes
-                ]
-                for name in names
+                ),
             ]
-            title = f"d_model {d_model}, {threads} thread{'s' * (threads != 1)}, by {axis}:"
-            parts += [title, markdown(["", *map(str, sizes)], lines)]
-            if part == "length":
-                memory = [
-                    [name, *(f"{found[name, n]['bytes'] / 2**20:.1f}" for n in sizes)]
-                    for name in names
-                ]
-                parts += [
-                    f"Peak memory of training in MiB, d_model {d_model}, by length:",
-                    markdown(["", *map(str, sizes)], memory),
-                ]
+            for name in names
+        ]
+        title = f"d_model {d_model}, {threads} thread{'s' * (threads != 1)}, by {axis}:"
+        parts += [title, markdown(["", *map(str, sizes)], lines)]
+        if axis == "length":
+            memory = [
+                [name, *(f"{found[name, n]['bytes'] / 2**20:.1f}" for n in sizes)] for name in names
+            ]
+            title = f"Peak memory of training in MiB, d_model {d_model}, by length:"
+            parts += [title, markdown(["", *map(str, sizes)], memory)]
     return parts
 
 

@@ -41,6 +41,13 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
         ("multi30k", "step", 9999, "multi30k: seed 2 took the fewest steps in 5 minutes"),
         ("recall", "accuracy", 0.5, "recall: GRU, update bias 5 at distance 60"),
         ("copying", "accuracy", [0.0] * 7, "copying: attention repeats more of 6 digits than one"),
+        ("layer-length", "seconds", [9.0] * 5, "layer-length: d 128: the parts of a block cross"),
+        (
+            "layer-parallelism",
+            "seconds",
+            [1e-4] * 9,
+            "layer-parallelism: self-attention, 256: two threads were slower",
+        ),
         ("cost/training", "valid_loss", 9.0, "cost/training"),
         ("cost/attention", "seconds", 9.0, "cost/attention: the fit"),
         ("inside", "difference_interval", [-1, 1], "inside: beam search is ahead of greedy"),

@@ -46,24 +46,24 @@ def test_the_record_has_every_case(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(layer_cost, "MIN_SECONDS", 1e-4)
     threads = torch.get_num_threads()
     LayerCost(
-        sizes=(64,), lengths=(3, 70), batches=(1, 2), threads=(1, 2), length=4, d_model=64,
-        rounds=2, out=tmp_path / "x.json",
+        sizes=(64,), lengths=(3, 70), batches=(2, 3), threads=(1, 2), length=4, d_model=64,
+        rounds=2, out=tmp_path,
     )()  # fmt: skip
     torch.set_num_threads(threads)
-    written = read(tmp_path / "x.json")
-    rows = written["rows"]
-    first = [(r["layer"], r["mode"], r["length"]) for r in rows if r["part"] == "length"]
-    assert first == [(name, mode, n) for n in (3, 70) for mode in MODES for name in LAYERS]
-    second = [(r["threads"], r["batch"], r["layer"]) for r in rows if r["part"] == "parallelism"]
-    assert second == [(t, b, name) for t in (1, 2) for b in (1, 2) for name in PARALLEL]
-    assert all(len(row["seconds"]) == 2 and min(row["seconds"]) > 0 for row in rows)
-    assert all(row["flops"] > 0 for row in rows)
-    for row in rows:
-        measured = (row["part"], row["mode"]) == ("length", "training")
+    first, second = (read(tmp_path / f"layer-{part}.json") for part in ("length", "parallelism"))
+    cases = [(r["layer"], r["mode"], r["length"]) for r in first["rows"]]
+    assert cases == [(name, mode, n) for n in (3, 70) for mode in MODES for name in LAYERS]
+    cases = [(r["threads"], r["batch"], r["layer"]) for r in second["rows"]]
+    assert cases == [(t, b, name) for t in (1, 2) for b in (2, 3) for name in PARALLEL]
+    for row in first["rows"] + second["rows"]:
+        assert len(row["seconds"]) == 2
+        assert min(*row["seconds"], row["flops"]) > 0
+        measured = (row["batch"], row["mode"]) == (1, "training")
         assert row["bytes"] > 0 if measured else row["bytes"] is None
-    assert len(written["settings"]["load_average"]) == 4
+    assert len(first["settings"]["load_average"]) == 2
+    assert len(second["settings"]["load_average"]) == 3
 
 
 def test_a_size_without_whole_heads_raises(tmp_path: Path) -> None:
     with pytest.raises(TfmrError, match="multiples of 64, got 100"):
-        LayerCost(sizes=(100,), out=tmp_path / "x.json")()
+        LayerCost(sizes=(100,), out=tmp_path)()

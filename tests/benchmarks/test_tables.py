@@ -321,21 +321,30 @@ def test_distance_shows_reach_mean_and_range() -> None:
     assert "| self-attention | – | 41,999 |" in text
 
 
-def test_layer_cost_shows_ratios_to_the_first_layer_and_memory() -> None:
-    def row(part: str, layer: str, axis: dict[str, int], seconds: list[float]) -> dict[str, Any]:
-        case = {"part": part, "layer": layer, "mode": "training", "d_model": 64, "threads": 1}
-        return {"batch": 1, "length": 8, **case, **axis, "bytes": 3 * 2**19, "seconds": seconds}
+def layer_cost_row(layer: str, axis: dict[str, int], seconds: list[float]) -> dict[str, Any]:
+    case = {"layer": layer, "mode": "training", "d_model": 64, "threads": 1}
+    return {"batch": 1, "length": 8, **case, **axis, "bytes": 3 * 2**19, "seconds": seconds}
 
+
+def test_layer_cost_shows_ratios_to_the_first_layer_and_memory() -> None:
     rows = [
-        row("length", "RNN", {"length": 8}, [1.0, 2.0, 1.0]),
-        row("length", "attention", {"length": 8}, [4.0, 4.0, 3.0]),
-        row("parallelism", "RNN", {"batch": 2}, [1.0, 1.0, 1.0]),
-        row("parallelism", "attention", {"batch": 2}, [0.5, 0.5, 0.5]),
-        {**row("length", "RNN", {"length": 8}, [9.0]), "mode": "forward"},
+        layer_cost_row("RNN", {"length": 8}, [1.0, 2.0, 1.0]),
+        layer_cost_row("attention", {"length": 8}, [4.0, 4.0, 3.0]),
+        {**layer_cost_row("RNN", {"length": 8}, [9.0]), "mode": "forward"},
     ]
-    settings = {"precision": "fp32", "rounds": 3, "load_average": [1.5, 0.5]}
+    settings = {"part": "length", "precision": "fp32", "rounds": 3, "load_average": [1.5, 0.5]}
     text = section("cost", {**SPEED, "kind": "layer cost", "rows": rows, "settings": settings})
     assert "the machine was 0.5 to 1.5" in text
     assert "by length:\n\n|  | 8 |\n|---|--:|\n| RNN | 1.00 |\n| attention | 3.00 |" in text
     assert "MiB, d_model 64, by length:\n\n|  | 8 |\n|---|--:|\n| RNN | 1.5 |" in text
+
+
+def test_layer_cost_by_batch_has_no_memory() -> None:
+    rows = [
+        layer_cost_row("RNN", {"batch": 2}, [1.0, 1.0, 1.0]),
+        layer_cost_row("attention", {"batch": 2}, [0.5, 0.5, 0.5]),
+    ]
+    settings = {"part": "parallelism", "precision": "fp32", "rounds": 3, "load_average": [1.0]}
+    text = section("cost", {**SPEED, "kind": "layer cost", "rows": rows, "settings": settings})
     assert "by batch:\n\n|  | 2 |\n|---|--:|\n| RNN | 1.00 |\n| attention | 0.50 |" in text
+    assert "MiB" not in text

@@ -62,11 +62,11 @@ def test_crossovers() -> None:
 
 def test_relative_time() -> None:
     curves = {"RNN": [8.0, 0.5], "LSTM": [16.0, 1.25]}
-    fig = relative_time([1, 64], {"1 thread": curves, "2 threads": curves}, "self-attention")
-    assert len(fig.axes) == 2
-    assert list(fig.axes[0].lines[1].get_ydata()) == [8.0, 0.5]
-    assert fig.axes[0].lines[1].get_color() == ORANGE
-    assert "2 threads, LSTM: 16.00 at 1, 1.25 at 64" in fig.alt
+    fig = relative_time([1, 64], curves, "self-attention")
+    (axes,) = fig.axes
+    assert [list(line.get_ydata()) for line in axes.lines[1:]] == list(curves.values())
+    assert axes.lines[1].get_color() == ORANGE
+    assert "RNN: 8.00 at 1, 0.50 at 64. LSTM: 16.00 at 1, 1.25 at 64." in fig.alt
 
 
 def test_accuracy_by_distance() -> None:

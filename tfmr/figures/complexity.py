@@ -143,28 +143,26 @@ def crossovers(
 
 @styled
 def relative_time(
-    batches: Sequence[int], panels: Mapping[str, Mapping[str, Sequence[float]]], baseline: str
+    batches: Sequence[int], curves: Mapping[str, Sequence[float]], baseline: str
 ) -> Figure:
-    """Time relative to ``baseline`` by batch size, one panel for each number of threads."""
-    fig, axes = figure(1, len(panels), height=2.7, sharey=True)
-    parts = []
-    for ax, (title, curves) in zip(axes, panels.items(), strict=True):
-        ax.axhline(1, color=MUTED, lw=1.2, ls="--")
-        for (name, ratios), colour, marker in zip(
-            curves.items(), (ORANGE, GREEN), "os", strict=False
-        ):
-            ax.loglog(batches, ratios, f"{marker}-", ms=4, color=colour, label=name)
-            values = ", ".join(f"{y:.2f} at {x}" for x, y in zip(batches, ratios, strict=True))
-            parts.append(f"{title}, {name}: {values}")
-        ax.set_title(title)
-        ax.set_xticks(batches, [str(batch) for batch in batches])
-        ax.set_yticks([0.5, 1, 2, 4, 8, 16], ["0.5", "1", "2", "4", "8", "16"])
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.yaxis.set_minor_locator(NullLocator())
-        ax.set_xlabel("sentences in the batch")
-    axes[0].set_ylabel(f"time ÷ {baseline}")
-    axes[0].legend(loc="upper right", borderaxespad=0.1)
-    fig.alt = f"Training time relative to {baseline} by batch size. {'. '.join(parts)}."
+    """Training time relative to ``baseline`` by batch size, on logarithmic axes."""
+    fig, (ax,) = figure(height=2.6)
+    ax.axhline(1, color=MUTED, lw=1.2, ls="--", label=baseline)
+    for (name, ratios), colour, marker in zip(
+        curves.items(), cycle((ORANGE, GREEN)), cycle("os"), strict=False
+    ):
+        ax.loglog(batches, ratios, f"{marker}-", ms=4.5, color=colour, label=name)
+    ax.set_xticks(batches, [str(batch) for batch in batches])
+    ax.set_yticks([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.set(xlabel="sentences in the batch", ylabel=f"time ÷ {baseline}")
+    fig.legend(loc="outside right center")
+    values = ". ".join(
+        f"{name}: " + ", ".join(f"{y:.2f} at {x}" for x, y in zip(batches, ratios, strict=True))
+        for name, ratios in curves.items()
+    )
+    fig.alt = f"Training time relative to {baseline} by number of sentences in the batch. {values}."
     return fig
 
 
