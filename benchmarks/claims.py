@@ -54,6 +54,7 @@ def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
         *recall(records["recall"]),
         *inside(records["inside"], records["heads"]),
         *copying(records["copying"]),
+        *distance(records["distance"]),
         *layer_cost(records["layer-length"]["rows"]),
         *layer_parallelism(records["layer-parallelism"]["rows"]),
         *fits(records),
@@ -260,6 +261,23 @@ def copying(record: Record) -> Claims:
             if length >= 6:
                 claim = f"copying: attention repeats more of {length} digits than {variant}"
                 yield claim, min(row[k] for row in attention) > max(row[k] for row in rows)
+
+
+def distance(record: Record) -> Claims:
+    """The statements of chapter 14 about the accuracy of the layers by distance, for every seed."""
+    distances = record["settings"]["distances"]
+    for row in record["rows"]:
+        layer, by_distance = row["layer"], dict(zip(distances, row["accuracy"], strict=True))
+        name = f"distance: {layer}, seed {row['seed']}"
+        if layer in ("recurrent (LSTM)", "dilated convolution", "self-attention"):
+            yield f"{name}: at least 0.99 at every distance", min(by_distance.values()) > 0.99
+        elif layer == "recurrent (RNN)":
+            yield f"{name}: at most 0.53 at every distance", max(by_distance.values()) < 0.53
+        else:
+            inside = [value for n, value in by_distance.items() if n < row["reach"]]
+            outside = [value for n, value in by_distance.items() if n > row["reach"]]
+            yield f"{name}: at least 0.99 below its reach", min(inside) > 0.99
+            yield f"{name}: chance level beyond its reach", max(outside) < 0.3
 
 
 def layer_cost(rows: list[Row]) -> Claims:

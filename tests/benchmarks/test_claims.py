@@ -41,6 +41,12 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
         ("multi30k", "step", 9999, "multi30k: seed 2 took the fewest steps in 5 minutes"),
         ("recall", "accuracy", 0.5, "recall: GRU, update bias 5 at distance 60"),
         ("copying", "accuracy", [0.0] * 7, "copying: attention repeats more of 6 digits than one"),
+        (
+            "distance",
+            "accuracy",
+            [0.5] * 8,
+            "distance: local self-attention, seed 2: at least 0.99",
+        ),
         ("layer-length", "seconds", [9.0] * 5, "layer-length: d 128: the parts of a block cross"),
         (
             "layer-parallelism",

@@ -40,7 +40,7 @@ def paths(stacks: Mapping[str, Sequence[Edges]], length: int) -> Figure:
         TfmrError: if a stack does not connect the first position with the last.
     """
     deepest = max(len(layers) for layers in stacks.values())
-    fig, axes = figure(1, len(stacks), height=0.62 * deepest + 1.1)
+    fig, axes = figure(1, len(stacks), height=0.48 * deepest + 0.9)
     lengths = {}
     for ax, (name, layers) in zip(axes, stacks.items(), strict=True):
         links = _links(layers)
