@@ -7,6 +7,7 @@ from statistics import mean, median
 from benchmarks.markdown import NOTHING, Row, markdown, spread
 from benchmarks.paired import paired_difference
 from benchmarks.record import Record
+from benchmarks.timing import ratio
 
 
 def heads(record: Record) -> list[str]:
@@ -325,6 +326,62 @@ def copying(record: Record) -> list[str]:
         "highest in parentheses.",
         markdown(header, lines),
     ]
+
+
+def distance(record: Record) -> list[str]:
+    """Accuracy by layer type and distance: mean and range over the seeds."""
+    settings, rows = record["settings"], record["rows"]
+    lines = []
+    for layer in dict.fromkeys(row["layer"] for row in rows):
+        own = [row for row in rows if row["layer"] == layer]
+        by_distance = zip(*(row["accuracy"] for row in own), strict=True)
+        reach = own[0]["reach"]
+        cells = [NOTHING if reach is None else str(reach), f"{own[0]['parameters']:,}"]
+        lines.append([layer, *cells, *(spread(values, digits=2) for values in by_distance)])
+    header = ["", "reach", "parameters", *(str(n) for n in settings["distances"])]
+    return [
+        f"Accuracy of recalling the first symbol by distance, {settings['steps']} training steps, "
+        f"{len(settings['seeds'])} seeds: the mean, with the lowest and the highest in "
+        f"parentheses. Reach is the largest distance that {settings['blocks']} blocks connect. "
+        f"Chance level is {settings['chance']:.2f}.",
+        markdown(header, lines),
+    ]
+
+
+def layer_cost(record: Record) -> list[str]:
+    """Training time relative to the RNN, peak memory, and the effect of batch and threads."""
+    settings, rows = record["settings"], record["rows"]
+    parts = [
+        f"{settings['precision']}, {settings['rounds']} interleaved rounds; the load average of "
+        f"the machine was {min(settings['load_average'])} to {max(settings['load_average'])}. "
+        "Each entry is the median of the ratios of the training times of a layer and of the RNN."
+    ]
+    training = [row for row in rows if row["mode"] == "training"]
+    axis = "length" if settings["part"] == "length" else "batch"
+    for d_model, threads in dict.fromkeys((row["d_model"], row["threads"]) for row in training):
+        group = [row for row in training if (row["d_model"], row["threads"]) == (d_model, threads)]
+        sizes = list(dict.fromkeys(row[axis] for row in group))
+        names = list(dict.fromkeys(row["layer"] for row in group))
+        found = {(row["layer"], row[axis]): row for row in group}
+        lines = [
+            [
+                name,
+                *(
+                    f"{ratio(found[name, n]['seconds'], found[names[0], n]['seconds']).median:.2f}"
+                    for n in sizes
+                ),
+            ]
+            for name in names
+        ]
+        title = f"d_model {d_model}, {threads} thread{'s' * (threads != 1)}, by {axis}:"
+        parts += [title, markdown(["", *map(str, sizes)], lines)]
+        if axis == "length":
+            memory = [
+                [name, *(f"{found[name, n]['bytes'] / 2**20:.1f}" for n in sizes)] for name in names
+            ]
+            title = f"Peak memory of training in MiB, d_model {d_model}, by length:"
+            parts += [title, markdown(["", *map(str, sizes)], memory)]
+    return parts
 
 
 def translator(record: Record) -> list[str]:

@@ -33,6 +33,10 @@ The ``kind`` of a record selects how it is rendered:
     training with and without label smoothing and warm-up, from :mod:`benchmarks.ablations`.
 ``copying``
     a row per variant and seed, from :mod:`benchmarks.copying`.
+``distance``
+    a row per layer type and seed, from :mod:`benchmarks.distance`.
+``layer cost``
+    a row per layer, size and mode, from :mod:`benchmarks.layer_cost`.
 ``translator``
     a row per model, system and search, from :mod:`benchmarks.translator`.
 """
@@ -50,8 +54,10 @@ from benchmarks.model_tables import (
     ablations,
     copying,
     depth,
+    distance,
     heads,
     inside,
+    layer_cost,
     recall,
     replay,
     stream,
@@ -367,6 +373,8 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "replay": replay,
     "ablations": ablations,
     "copying": copying,
+    "distance": distance,
+    "layer cost": layer_cost,
     "translator": translator,
 }
 """The renderer of each kind of record."""

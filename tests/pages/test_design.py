@@ -164,8 +164,8 @@ def test_the_cover_shows_the_book_at_work(visit: Visit) -> None:
     page.locator(".cover-live [role=group]").wait_for(timeout=5000)
     assert page.locator(".cover-way").count() == 3
     parts = page.locator(".cover-part")
-    assert parts.count() == 6
-    assert parts.locator("img").count() == 6
+    assert parts.count() == 7
+    assert parts.locator("img").count() == 7
     text = page.locator("article").inner_text()
     assert text.index("The parts of the book") < text.index("How it is verified")
     assert visit.missing == []
