@@ -17,6 +17,7 @@ from benchmarks.speed import OWN, PEAK
 from benchmarks.tables import README, fastest, render
 from benchmarks.timing import ratio
 from benchmarks.trained import MODEL, weights_fingerprint
+from tfmr.family.tasks import TASKS
 from tfmr.model import Transformer
 from tfmr.records import FOLDER
 from tfmr.train import checkpoint
@@ -37,6 +38,7 @@ SEEDED = (
     "recall",
     "copying",
     "distance",
+    "family",
 )
 """The kinds of records whose results depend on a seed."""
 
@@ -65,6 +67,7 @@ def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
         *blocks(records["depth-encoder"]),
         *warm_up(records["depth-warm-up"]["rows"]),
         *effects(records["ablations"]["rows"]),
+        *family(records),
     ]
     return [claim for claim, holds in claims if not holds]
 
@@ -524,3 +527,20 @@ def select(rows: list[Row], quantity: str, **selection: object) -> list[float]:
     """``quantity`` of the rows with the values ``selection``, in the order of the seeds."""
     chosen = [row for row in rows if all(row[name] == value for name, value in selection.items())]
     return [row[quantity] for row in sorted(chosen, key=lambda row: row["seed"])]
+
+
+def family(records: dict[str, Record]) -> Claims:
+    """Every model of the family is ahead of its baseline, seed by seed."""
+
+    def values(name: str, model: str, column: str) -> list[float]:
+        rows = records[f"family-{name}"]["rows"]
+        return [row[column] for row in rows if row["model"] == model]
+
+    ahead = paired_difference(
+        values("digits", "ViT", "accuracy"), values("digits", "logistic regression", "accuracy")
+    )
+    yield f"family-digits: ViT is ahead of logistic regression: {ahead.low}", ahead.low > 0
+    for task in TASKS:
+        worst = min(values("tasks", "T5 with prefixes", task))
+        best = max(values("tasks", "T5 without prefixes", task))
+        yield f"family-tasks: the prefix improves {task}: {best} to {worst}", worst > best

@@ -384,6 +384,29 @@ def layer_cost(record: Record) -> list[str]:
     return parts
 
 
+def family(record: Record) -> list[str]:
+    """Each measured number by model, over the seeds."""
+    settings, rows = record["settings"], record["rows"]
+    plain = ("model", "seed", "steps", "parameters")
+    columns = [
+        name
+        for name in dict.fromkeys(key for row in rows for key in row)
+        if name not in plain and all(isinstance(r.get(name, 0.0), float) for r in rows)
+    ]
+    lines = []
+    for model in dict.fromkeys(row["model"] for row in rows):
+        own = [row for row in rows if row["model"] == model]
+        sizes = [f"{own[0][name]:,}" if name in own[0] else NOTHING for name in plain[2:]]
+        found = [[row[name] for row in own if name in row] for name in columns]
+        lines.append([model, *sizes, *(spread(numbers, digits=4) for numbers in found)])
+    seeds = len(settings["seeds"])
+    return [
+        f"Experiment {settings['experiment']}, {seeds} seed{'s' * (seeds != 1)}: the mean, with "
+        "the lowest and the highest in parentheses.",
+        markdown(["", *plain[2:], *columns], lines),
+    ]
+
+
 def translator(record: Record) -> list[str]:
     """BLEU of the models in Python and in the page; size and speed of the page."""
     rows, settings = record["rows"], record["settings"]

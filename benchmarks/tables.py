@@ -37,6 +37,8 @@ The ``kind`` of a record selects how it is rendered:
     a row per layer type and seed, from :mod:`benchmarks.distance`.
 ``layer cost``
     a row per layer, size and mode, from :mod:`benchmarks.layer_cost`.
+``family``
+    a row per model, over its seeds, from :mod:`benchmarks.family`.
 ``translator``
     a row per model, system and search, from :mod:`benchmarks.translator`.
 """
@@ -55,6 +57,7 @@ from benchmarks.model_tables import (
     copying,
     depth,
     distance,
+    family,
     heads,
     inside,
     layer_cost,
@@ -375,6 +378,7 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "copying": copying,
     "distance": distance,
     "layer cost": layer_cost,
+    "family": family,
     "translator": translator,
 }
 """The renderer of each kind of record."""

@@ -1,19 +1,16 @@
 """Analysis of models: attention weights, norms, ablation, logit lens, activation patching."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, cast
 
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from tfmr.attention import MultiHeadAttention
-from tfmr.decoder import Decoder
-from tfmr.encoder import Encoder
-from tfmr.errors import require
-from tfmr.layers import FeedForward
-from tfmr.model import Transformer
+from tfmr.errors import TfmrError, require
 
 
 @contextmanager
@@ -105,42 +102,66 @@ def uniform_attention(attention: MultiHeadAttention, head: int) -> Iterator[None
     over the keys that the mask allows. Its values and its rows of :math:`W^O` are unchanged.
 
     Raises:
-        TfmrError: if there is no such head.
+        TfmrError: if there is no such head, or a relative bias is added to the scores.
     """
     rows = _head_slice(attention, head)
-    with _zeroed(attention.w_q.weight[rows], attention.w_q.bias[rows]):
+    require(
+        getattr(attention, "relative", None) is None,
+        "expected attention without a relative bias, which makes the weights of zero queries "
+        "differ, got one with a relative bias; use ablate_head",
+    )
+    bias = attention.w_q.bias
+    with _zeroed(attention.w_q.weight[rows], None if bias is None else bias[rows]):
         yield
 
 
 @contextmanager
-def ablate_sublayer(sublayer: MultiHeadAttention | FeedForward) -> Iterator[None]:
+def ablate_sublayer(sublayer: nn.Module) -> Iterator[None]:
     """Make the output of a sublayer zero within the ``with`` statement.
 
     Its last linear layer is set to zero, weights and bias; the residual connection remains.
+
+    Args:
+        sublayer: a multi-head attention or a feed-forward network.
+
+    Raises:
+        TfmrError: if it is neither.
     """
-    last = sublayer.contract if isinstance(sublayer, FeedForward) else sublayer.w_o
+    last = getattr(sublayer, "w_o", None) or getattr(sublayer, "contract", None)
+    if not isinstance(last, nn.Linear):
+        raise TfmrError(
+            "expected a multi-head attention or a feed-forward network, got a "
+            f"{type(sublayer).__name__}"
+        )
     with _zeroed(last.weight, last.bias):
         yield
 
 
 @contextmanager
-def record_residual_stream(stack: Encoder | Decoder) -> Iterator[list[Tensor]]:
+def record_residual_stream(stack: nn.Module) -> Iterator[list[Tensor]]:
     """Record the residual stream of one forward pass within the ``with`` statement.
+
+    Args:
+        stack: a module with ``blocks``: an encoder, a decoder, or a decoder-only language model.
 
     Yields:
         The input of the first block, then the output of each block: ``n_layers + 1`` tensors
         ``(batch, length, d_model)``. In a pre-norm stack they are not normalised.
+
+    Raises:
+        TfmrError: if ``stack`` has no blocks.
     """
+    blocks = _blocks(stack)
     stream: list[Tensor] = []
 
-    def record_input(_: nn.Module, args: tuple[Tensor, ...]) -> None:
+    def record_input(_: nn.Module, args: tuple[Any, ...]) -> None:
         stream.append(args[0].detach())
 
     def record_output(_: nn.Module, __: object, output: Tensor) -> None:
         stream.append(output.detach())
 
-    handles = [stack.blocks[0].register_forward_pre_hook(record_input)]
-    handles += [block.register_forward_hook(record_output) for block in stack.blocks]
+    handles = [blocks[0].register_forward_pre_hook(record_input)]
+    handles += [block.register_forward_hook(record_output) for block in blocks]
     try:
         yield stream
     finally:
@@ -149,28 +170,33 @@ def record_residual_stream(stack: Encoder | Decoder) -> Iterator[list[Tensor]]:
 
 
 @torch.no_grad()
-def logit_lens(
-    model: Transformer,
-    source: Int[Tensor, "batch source"],
-    target: Int[Tensor, "batch target"],
-) -> Float[Tensor, "depth batch target vocab"]:
-    """The logits that the decoder would predict if it ended after each of its blocks.
+def logit_lens(model: nn.Module, *inputs: Tensor | None) -> Float[Tensor, "depth *logits"]:
+    """The logits that the model would predict if it ended after each of its blocks.
 
-    The final layer norm and the output projection are applied to the residual stream: at depth 0 to
-    the embeddings with positions, at depth ``n`` to the output of block ``n``. The logits at the
+    The final norm and the output projection are applied to the residual stream: at depth 0 to the
+    embeddings with positions, at depth ``n`` to the output of block ``n``. The logits at the
     largest depth are those of the model. nostalgebraist (2020).
 
+    Args:
+        model: a model with a ``final_stack``, whose blocks compute the input of its ``scores``:
+            :class:`tfmr.model.Transformer` or, for example, :class:`tfmr.family.gpt.GPT`.
+        inputs: the arguments of its forward pass, for a Transformer source and target.
+
     Raises:
-        TfmrError: as :meth:`tfmr.model.Transformer.hidden`.
+        TfmrError: if the model has no ``final_stack``, or as its forward pass.
     """
-    with record_residual_stream(model.decoder) as stream:
-        model.hidden(source, target)
-    return model.scores(model.decoder.norm(torch.stack(stream)))
+    stack = getattr(model, "final_stack", None)
+    if not isinstance(stack, nn.Module):
+        raise TfmrError(f"expected a model with a final_stack, got a {type(model).__name__}")
+    with record_residual_stream(stack) as stream:
+        model(*inputs)
+    norm, scores = cast(Callable[[Tensor], Tensor], stack.norm), cast(Any, model).scores
+    return torch.stack([scores(norm(x)) for x in stream])
 
 
 @contextmanager
 def patch_residual_stream(
-    stack: Encoder | Decoder,
+    stack: nn.Module,
     depth: int,
     values: Float[Tensor, "batch length d_model"],
     positions: Sequence[int] | None = None,
@@ -181,32 +207,33 @@ def patch_residual_stream(
     processes one sentence receives a part of its internal state for another sentence.
 
     Args:
-        stack: the encoder or the decoder.
+        stack: as in :func:`record_residual_stream`.
         depth: 0 for the input of the first block, ``n`` for the output of block ``n``.
         values: the stream of another forward pass at this depth, of the same shape, for example
             from :func:`record_residual_stream`.
         positions: the positions to replace in every sentence, from 0; ``None`` for all.
 
     Raises:
-        TfmrError: if there is no such depth, or, in the forward pass, if the shapes differ or a
-            position is outside the sentence.
+        TfmrError: if the stack has no blocks or no such depth, or, in the forward pass, if the
+            shapes differ or a position is outside the sentence.
     """
-    n_layers = len(stack.blocks)
+    blocks = _blocks(stack)
+    n_layers = len(blocks)
     require(
         0 <= depth <= n_layers,
         f"depth must be from 0 (embeddings) to {n_layers} (last block): got {depth}",
     )
 
-    def patch_input(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def patch_input(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return _replaced(args[0], values, positions), *args[1:]
 
     def patch_output(_: nn.Module, __: object, output: Tensor) -> Tensor:
         return _replaced(output, values, positions)
 
     if depth == 0:
-        handle = stack.blocks[0].register_forward_pre_hook(patch_input)
+        handle = blocks[0].register_forward_pre_hook(patch_input)
     else:
-        handle = stack.blocks[depth - 1].register_forward_hook(patch_output)
+        handle = blocks[depth - 1].register_forward_hook(patch_output)
     try:
         yield
     finally:
@@ -281,25 +308,35 @@ def _replaced(x: Tensor, values: Tensor, positions: Sequence[int] | None) -> Ten
 
 
 def _head_slice(attention: MultiHeadAttention, head: int) -> slice:
-    """The dimensions of ``d_model`` that belong to one head."""
+    """The dimensions that belong to one head, of the queries and of the input of W^O."""
     require(
         0 <= head < attention.n_heads,
         f"head must be an index from 0 to {attention.n_heads - 1}: got {head}",
     )
-    d_k = attention.d_model // attention.n_heads
-    return slice(head * d_k, (head + 1) * d_k)
+    return slice(head * attention.d_k, (head + 1) * attention.d_k)
+
+
+def _blocks(stack: nn.Module) -> nn.ModuleList:
+    """The blocks of ``stack``."""
+    blocks = getattr(stack, "blocks", None)
+    if not isinstance(blocks, nn.ModuleList):
+        raise TfmrError(
+            f"expected a module with blocks, such as model.encoder, got a {type(stack).__name__}"
+        )
+    return blocks
 
 
 @contextmanager
-def _zeroed(*parameters: Tensor) -> Iterator[None]:
+def _zeroed(*parameters: Tensor | None) -> Iterator[None]:
     """Set parameters, or views of parameters, to zero, and restore them afterwards."""
-    before = [parameter.detach().clone() for parameter in parameters]
+    present = [parameter for parameter in parameters if parameter is not None]
+    before = [parameter.detach().clone() for parameter in present]
     try:
         with torch.no_grad():
-            for parameter in parameters:
+            for parameter in present:
                 parameter.zero_()
         yield
     finally:
         with torch.no_grad():
-            for parameter, values in zip(parameters, before, strict=True):
+            for parameter, values in zip(present, before, strict=True):
                 parameter.copy_(values)

@@ -298,6 +298,7 @@ class MultiHeadAttention(nn.Module):
         )
         self.d_model = d_model
         self.n_heads = n_heads
+        self.d_k = d_model // n_heads
         self.w_q = nn.Linear(d_model, d_model)
         self.w_k = nn.Linear(d_model, d_model)
         self.w_v = nn.Linear(d_model, d_model)
@@ -345,24 +346,34 @@ class MultiHeadAttention(nn.Module):
                 q, k = self.rotary(q, start), self.rotary(k, start)
             if cache is not None:
                 k, v = cache.extend(k, v)
-        if self.recorded_weights is None:
-            heads = fused_attention(q, k, v, mask, is_causal=is_causal)
-        else:
-            causal = causal_mask(q.shape[2], k.shape[2], device=q.device) if is_causal else None
-            heads, weights = scaled_dot_product_attention(q, k, v, combine_masks(mask, causal))
-            self.recorded_weights.append(weights.detach())
+        heads = self.attend(q, k, v, mask, is_causal=is_causal)
         joined: Tensor = self.w_o(
             rearrange(heads, "batch heads query d_k -> batch query (heads d_k)")
         )
         return joined
 
+    def attend(
+        self,
+        q: Float[Tensor, "batch heads query d_k"],
+        k: Float[Tensor, "batch heads key d_k"],
+        v: Float[Tensor, "batch heads key d_k"],
+        mask: Bool[Tensor, "..."] | None,
+        *,
+        is_causal: bool,
+    ) -> Float[Tensor, "batch heads query d_k"]:
+        """The outputs of all heads; the attention weights are recorded if they are wanted."""
+        if self.recorded_weights is None:
+            return fused_attention(q, k, v, mask, is_causal=is_causal)
+        causal = causal_mask(q.shape[2], k.shape[2], device=q.device) if is_causal else None
+        heads, weights = scaled_dot_product_attention(q, k, v, combine_masks(mask, causal))
+        self.recorded_weights.append(weights.detach())
+        return heads
+
     def _split_heads(
         self, x: Float[Tensor, "batch length d_model"]
     ) -> Float[Tensor, "batch heads length d_k"]:
         """Give each head its own ``d_k`` consecutive columns."""
-        return rearrange(
-            x, "batch length (heads d_k) -> batch heads length d_k", heads=self.n_heads
-        )
+        return rearrange(x, "batch length (heads d_k) -> batch heads length d_k", d_k=self.d_k)
 
     def _check_input(self, name: str, x: Tensor) -> None:
         check_tensor(x, name, self.w_q.weight)

@@ -89,6 +89,11 @@ class Transformer(Translator):
         if config.tie != "none":
             self.output.weight = self.target_embedding.weight
 
+    @property
+    def final_stack(self) -> Decoder:
+        """The stack whose output :meth:`scores` maps to logits."""
+        return self.decoder
+
     def _initialise(self) -> None:
         """Glorot-uniform weights, zero biases, and embeddings with variance 1 / d_model.
 

@@ -62,6 +62,8 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
         ("depth-encoder", "loss", 1.2, "depth-encoder: pre-norm learns"),
         ("depth-warm-up", "loss", 9.0, "depth-warm-up: post-norm, 12 blocks, 0.001: warm-up helps"),
         ("ablations", "diverged", True, "ablations: no run diverged"),
+        ("family-digits", "accuracy", 0.5, "family-digits: ViT is ahead of logistic regression"),
+        ("family-tasks", "copy", 0.99, "family-tasks: the prefix improves copy"),
     ],
 )
 def test_a_changed_value_is_reported(

@@ -275,6 +275,20 @@ def test_copying_shows_mean_and_range_by_length() -> None:
     assert "| one | 1,234 | 1,200 | 1.000 (1.000–1.000) | 0.375 (0.250–0.500) |" in text
 
 
+def test_family_shows_mean_and_range_by_model() -> None:
+    rows = [
+        {"model": "majority", "accuracy": 0.1},
+        {"model": "ViT", "seed": 0, "steps": 800, "parameters": 1234, "accuracy": 0.5},
+        {"model": "ViT", "seed": 1, "steps": 800, "parameters": 1234, "accuracy": 0.75},
+    ]
+    settings = {"seeds": [0, 1], "experiment": "digits"}
+    text = section("x", {**SPEED, "kind": "family", "rows": rows, "settings": settings})
+    assert "Experiment digits, 2 seeds" in text
+    assert "|  | steps | parameters | accuracy |" in text
+    assert "| majority | – | – | 0.1000 |" in text
+    assert "| ViT | 800 | 1,234 | 0.6250 (0.5000–0.7500) |" in text
+
+
 def test_an_unknown_kind_raises() -> None:
     with pytest.raises(TfmrError, match="has the kind 'weather': expected one of speed"):
         section("x", {**SPEED, "kind": "weather"})

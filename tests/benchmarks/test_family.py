@@ -1,0 +1,102 @@
+"""The training of the family and its baselines, and the records."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import family
+from benchmarks.family import CHANGES, Family, batches, evaluate, pad, shift
+from benchmarks.record import read
+from tfmr.data.tokenizer import Tokenizer
+from tfmr.errors import TfmrError
+from tfmr.family import GPT, Bert, BertConfig, GPTConfig, Llama
+from tfmr.special_tokens import BOS, EOS, PAD
+
+TEXTS = [[5, 6, 7], [6], [7, 7, 5, 6, 5], [8, 5]]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A corpus of four texts instead of a download."""
+
+    tokenizer = Tokenizer.words(["a b c d e"])
+
+    def data() -> family.Texts:
+        return family.Texts(tokenizer, TEXTS * 20, TEXTS, TEXTS)
+
+    monkeypatch.setattr(family, "load_captions", data)
+    monkeypatch.setattr(family, "load_pocket", data)
+    monkeypatch.setattr(family, "MODEL", {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1})
+
+
+def test_a_batch_has_begin_end_and_padding() -> None:
+    assert pad([[5], [6, 7]]).tolist() == [[BOS, 5, EOS, PAD], [BOS, 6, 7, EOS]]
+
+
+def test_every_text_is_in_one_batch_of_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(family, "BATCH", 2)
+    source = batches(TEXTS, seed=0)
+    epoch = [row for _ in range(2) for row in next(source).tolist()]
+    found = sorted([token for token in row if token > EOS] for row in epoch)
+    assert found == sorted(TEXTS)
+    assert sorted(len(row) for row in epoch) == [4, 4, 7, 7]
+
+
+def test_padding_does_not_change_the_cross_entropy() -> None:
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(vocab=9, max_length=9, d_model=8, n_heads=2, d_ff=8, n_layers=1)).eval()
+    alone = [evaluate(model, [text])[0] for text in TEXTS]
+    assert evaluate(model, TEXTS) == pytest.approx(alone)
+
+
+def test_the_mask_token_is_inserted_into_the_vocabulary() -> None:
+    assert [shift(token) for token in (PAD, BOS, EOS, 3, 4, 5)] == [0, 1, 2, 3, 5, 6]
+    torch.manual_seed(0)
+    bert = Bert(BertConfig(vocab=10, max_length=9, d_model=8, n_heads=2, d_ff=8, n_layers=1))
+    with torch.no_grad():
+        bert.output.bias[shift(7)] = 100
+    assert family.predict(bert.eval(), [5, 6, 8], 1) == 7
+
+
+def test_each_change_is_made_alone_and_all_together(tmp_path: Path) -> None:
+    Family("changes", seeds=(0, 1), steps=1, out=tmp_path / "changes.json")()
+    record = read(tmp_path / "changes.json")
+    names = ["2017", *CHANGES, "all changes"]
+    assert [(row["model"], row["seed"]) for row in record["rows"]] == [
+        (name, seed) for name in names for seed in (0, 1)
+    ]
+    parameters = {row["model"]: row["parameters"] for row in record["rows"]}
+    assert parameters["RMSNorm"] < parameters["2017"] < parameters["pre-norm"]
+    assert parameters["grouped-query attention"] < parameters["2017"]
+    assert parameters["separate output matrix"] == parameters["2017"] + 9 * 32
+    assert abs(parameters["SwiGLU"] - parameters["2017"]) < 200
+
+
+def test_the_block_of_2017_has_none_of_the_changes() -> None:
+    for change in CHANGES.values():
+        for key, value in change.items():
+            assert getattr(family.ORIGINAL, key) != value
+    assert Llama(family.ORIGINAL).output.weight is not None
+
+
+@pytest.mark.parametrize("experiment", ["gpt", "bert", "digits", "tasks"])
+def test_the_record_has_a_row_for_each_model_and_seed(experiment: str, tmp_path: Path) -> None:
+    path = tmp_path / "family.json"
+    Family(experiment, seeds=(0, 1), steps=1, out=path)()  # type: ignore[arg-type]
+    record = read(path)
+    assert record["kind"] == "family"
+    assert record["settings"]["seeds"] == [0, 1]
+    models = [row["model"] for row in record["rows"]]
+    expected = {
+        "gpt": ["frequencies", "2-gram", "3-gram", "4-gram", "GPT", "GPT"],
+        "bert": ["most frequent token", "3-gram on both sides", "BERT", "BERT"],
+        "digits": ["most frequent digit", "logistic regression", "ViT"] * 2,
+        "tasks": ["T5 with prefixes"] * 2 + ["T5 without prefixes"] * 2,
+    }
+    assert models == expected[experiment]
+
+
+def test_no_steps_raise(tmp_path: Path) -> None:
+    with pytest.raises(TfmrError, match="1 or more, got 0"):
+        Family("digits", steps=0, out=tmp_path / "family.json")()

@@ -1,0 +1,164 @@
+"""GPT and the current model: causal, cached, and each change since 2017 on its own."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from tfmr.errors import TfmrError
+from tfmr.family import GPT, GPTConfig, Llama, LlamaConfig
+from tfmr.family.generate import generate, greedy, sampler
+from tfmr.family.language_model import LanguageModel
+
+SIZES = {"vocab": 20, "d_model": 16, "n_layers": 2, "n_heads": 4, "d_ff": 24, "max_length": 12}
+CURRENT = LlamaConfig(n_kv_heads=2, **SIZES)
+CHANGES = [
+    {"norm": "post"},
+    {"norm_kind": "layer"},
+    {"inner": "relu"},
+    {"inner": "gelu"},
+    {"position": "learned"},
+    {"n_kv_heads": 4},
+    {"bias": True},
+    {"tied": True},
+]
+
+
+def models() -> list[LanguageModel]:
+    torch.manual_seed(0)
+    configs = [CURRENT, *(replace(CURRENT, **change) for change in CHANGES)]
+    found = [GPT(GPTConfig(**SIZES)), *map(Llama, configs)]
+    with torch.no_grad():
+        for model in found:
+            for parameter in model.parameters():
+                parameter.normal_(std=0.3)
+    return [model.eval() for model in found]
+
+
+@pytest.mark.parametrize("model", models())
+def test_incremental_decoding_equals_one_call(model: LanguageModel) -> None:
+    ids = torch.randint(0, 20, (2, 9), generator=torch.Generator().manual_seed(0))
+    caches = model.new_caches(9)
+    parts = [model(part, caches=caches) for part in ids.split([4, 1, 3, 1], dim=1)]
+    assert_close(torch.cat(parts, dim=1), model(ids))
+
+
+@pytest.mark.parametrize("model", models())
+def test_no_position_depends_on_a_later_token(model: LanguageModel) -> None:
+    ids = torch.randint(0, 20, (1, 9), generator=torch.Generator().manual_seed(0))
+    changed = ids.clone()
+    changed[0, 5:] = (changed[0, 5:] + 1) % 20
+    same = (model(ids) == model(changed)).all(dim=-1)[0]
+    assert same[:5].all()
+    assert not same[5:].any()
+
+
+def test_the_original_undoes_every_change() -> None:
+    """It is the GPT with ReLU and post-norm, which has one norm less."""
+    original = CURRENT.original()
+    values = {key for change in CHANGES for key in change if key != "inner"}
+    assert all(getattr(original, key) != getattr(CURRENT, key) for key in values)
+    assert original.inner == "relu"
+    gpt = GPT(GPTConfig(**SIZES)).count_parameters()
+    assert Llama(original).count_parameters() == gpt - 2 * SIZES["d_model"]
+
+
+def test_each_change_changes_the_model() -> None:
+    torch.manual_seed(0)
+    counts = [Llama(replace(CURRENT, **change)).count_parameters() for change in CHANGES]
+    current = Llama(CURRENT).count_parameters()
+    d, d_ff, n_layers, vocab = 16, 24, 2, 20
+    expected = [
+        current - d,  # no final norm
+        current + (2 * n_layers + 1) * d,  # biases of the norms
+        current - n_layers * d * d_ff,
+        current - n_layers * d * d_ff,
+        current + 12 * d,
+        current + n_layers * 2 * d * d // 2,
+        current + n_layers * (2 * d + 2 * d // 2 + 2 * d_ff + d),
+        current - vocab * d,
+    ]
+    assert counts == expected
+
+
+def continue_naively(model: LanguageModel, prompt: list[int], n: int, eos: int) -> list[int]:
+    """One prompt, no cache: the whole text is computed again for every token."""
+    text = list(prompt)
+    for _ in range(n):
+        token = int(model(torch.tensor([text]))[0, -1].argmax())
+        if token == eos:
+            break
+        text.append(token)
+    return text[len(prompt) :]
+
+
+@pytest.mark.parametrize("model", models())
+def test_generation_equals_one_prompt_at_a_time_without_a_cache(model: LanguageModel) -> None:
+    prompts = [[3, 4, 5, 6], [7], [8, 9], [10, 11, 12, 13, 14, 15]]
+    with torch.no_grad():
+        ends = {continue_naively(model, prompt, 6, eos=-1)[-1] for prompt in prompts}
+    for eos in [*ends, 0]:
+        expected = [continue_naively(model, prompt, 6, eos) for prompt in prompts]
+        assert generate(model, prompts, 6, eos=eos) == expected
+
+
+def test_sampling() -> None:
+    logits = torch.tensor([[0.0, 3.0, 2.0, 1.0]]).expand(20_000, 4)
+    draw = sampler(torch.Generator().manual_seed(0), temperature=0.5, top_k=2)
+    share = torch.bincount(draw(logits), minlength=4) / 20_000
+    expected = torch.tensor([6.0, 4.0]).softmax(0)
+    assert share[[0, 3]].tolist() == [0, 0]
+    assert_close(share[[1, 2]], expected, atol=0.01, rtol=0)
+    assert greedy(logits)[0] == 1
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([], 3), "at least one prompt"),
+        (([[1], []], 3), r"prompts of \[1, 0\] tokens"),
+        (([[1]], 0), "max_new_tokens must be positive: got 0"),
+        (([[1, 2]], 11), r"12 positions.*2 \+ 11"),
+        (([[1, 20]], 3), "ids must be from 0 to 19.*1 to 20"),
+    ],
+)
+def test_generation_rejects_bad_input(arguments, message: str) -> None:
+    with pytest.raises(TfmrError, match=message):
+        generate(Llama(CURRENT).eval(), *arguments)
+
+
+def test_generation_needs_evaluation_mode() -> None:
+    with pytest.raises(TfmrError, match="evaluation mode"):
+        generate(Llama(CURRENT), [[1]], 2)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_forward_rejects_bad_input() -> None:
+    model = Llama(CURRENT)
+    with pytest.raises(TfmrError, match=r"\(batch, length\).*got \(3,\)"):
+        model(torch.tensor([1, 2, 3]))
+    with pytest.raises(TfmrError, match=r"integers: got torch\.float32"):
+        model(torch.ones(1, 3))
+    with pytest.raises(TfmrError, match="12 positions: got 13"):
+        model(torch.ones(1, 13, dtype=torch.long))
+    with pytest.raises(TfmrError, match=r"boolean and \(1, 3\)"):
+        model(torch.ones(1, 3, dtype=torch.long), torch.ones(1, 3))
+    with pytest.raises(TfmrError, match="at least one real token"):
+        model(torch.ones(1, 3, dtype=torch.long), torch.zeros(1, 3).bool())
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"n_kv_heads": 3}, "n_heads=4, n_kv_heads=3"),
+        ({"d_model": 12}, "even d_model / n_heads"),
+        ({"inner": "tanh"}, "inner must be one of swiglu, gelu, relu"),
+        ({"vocab": 0}, "vocab must be a positive integer"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_bad_configurations(values, message: str) -> None:
+    with pytest.raises(TfmrError, match=message):
+        Llama(replace(CURRENT, **values))

@@ -1,0 +1,107 @@
+"""Checkpoints are read by name; what does not fit is rejected with a sentence."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch.testing import assert_close
+
+from tests.family.models import PAIRS, VOCAB, make_pair
+from tfmr.errors import TfmrError
+from tfmr.family import GPT, T5, Bert, Llama, ViT
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_pair("llama", tmp_path)
+    return tmp_path
+
+
+def change(folder: Path, **settings: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+def test_a_checkpoint_in_several_files(tmp_path: Path) -> None:
+    own, theirs = make_pair("llama", tmp_path / "one")
+    theirs.save_pretrained(tmp_path / "many", max_shard_size="4KB")
+    assert len(list((tmp_path / "many").glob("*.safetensors"))) > 1
+    ids = torch.arange(1, 9)[None]
+    assert_close(Llama.from_pretrained(tmp_path / "many")(ids), own(ids))
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_another_type_of_model(kind: str, tmp_path: Path) -> None:
+    make_pair(kind, tmp_path)
+    other = T5 if kind != "t5" else ViT
+    with pytest.raises(TfmrError, match=f"expected a checkpoint with model_type .* got '{kind}'"):
+        other.from_pretrained(tmp_path)
+
+
+def test_a_pickle_is_rejected(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(TfmrError, match=r"pytorch_model\.bin is a pickle file.*save_pretrained"):
+        Llama.from_pretrained(folder)
+
+
+def test_a_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(TfmrError, match=r"config\.json, found no such file"):
+        GPT.from_pretrained(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "\udcff"])
+def test_a_damaged_configuration(folder: Path, text: str) -> None:
+    (folder / "config.json").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(TfmrError, match=r"config\.json: (not a readable JSON|expected a JSON)"):
+        Llama.from_pretrained(folder)
+
+
+def test_a_truncated_file(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(TfmrError, match="not a readable safetensors file"):
+        Llama.from_pretrained(folder)
+
+
+def test_weights_that_are_missing_or_unknown(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    tensors["model.extra.weight"] = tensors.pop("model.norm.weight")
+    save_file(tensors, path)
+    expected = r"missing \['norm\.weight'\], unknown \['extra\.weight'\]"
+    with pytest.raises(TfmrError, match=expected):
+        Llama.from_pretrained(folder)
+
+
+def test_a_weight_of_another_shape(folder: Path) -> None:
+    change(folder, vocab_size=VOCAB + 1)
+    with pytest.raises(TfmrError, match=r"expected embedding\.weight to be \(31, 24\).*\(30, 24\)"):
+        Llama.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "setting"),
+    [
+        ("llama", Llama, {"hidden_act": "relu"}),
+        ("llama", Llama, {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1.0}}),
+        ("gpt2", GPT, {"activation_function": "relu"}),
+        ("bert", Bert, {"hidden_act": "relu"}),
+        ("t5", T5, {"feed_forward_proj": "gated-gelu"}),
+        ("vit", ViT, {"qkv_bias": False}),
+    ],
+)
+def test_a_setting_that_is_not_supported(kind, own, setting, tmp_path: Path) -> None:
+    make_pair(kind, tmp_path)
+    change(tmp_path, **setting)
+    with pytest.raises(TfmrError, match=r"this model supports only"):
+        own.from_pretrained(tmp_path)
+
+
+def test_an_index_cannot_name_files_elsewhere(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    index = {"weight_map": {"model.norm.weight": "../secret.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(TfmrError, match="names of files beside it"):
+        Llama.from_pretrained(folder)

@@ -1,0 +1,52 @@
+"""A training loop that fits on a page: Adam, warm-up, decay, and clipped gradients."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from tfmr.errors import require
+
+
+def train(
+    model: nn.Module, loss: Callable[[], Tensor], steps: int, peak_lr: float, warm_up: float = 0.1
+) -> list[float]:
+    """Train ``model`` and put it into evaluation mode.
+
+    The learning rate increases linearly during the first part of the steps and then decreases
+    linearly to zero. Loshchilov and Hutter (2019) for the optimiser, AdamW.
+
+    Args:
+        model: the model.
+        loss: draws a batch and returns the loss of the model on it.
+        steps: number of steps.
+        peak_lr: the largest learning rate.
+        warm_up: the fraction of the steps before it.
+
+    Returns:
+        The loss at each step.
+
+    Raises:
+        TfmrError: if ``steps`` is not positive or ``warm_up`` is not a fraction.
+    """
+    require(steps > 0, f"steps must be positive: got {steps}")
+    require(0 <= warm_up < 1, f"warm_up must be a fraction from 0 to below 1: got {warm_up}")
+    optimiser = torch.optim.AdamW(model.parameters(), lr=peak_lr, betas=(0.9, 0.98))
+    rising = max(1, round(warm_up * steps))
+
+    def factor(step: int) -> float:
+        return min((step + 1) / rising, (steps - step) / max(1, steps - rising + 1))
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
+    model.train()
+    losses = []
+    for _ in range(steps):
+        value = loss()
+        optimiser.zero_grad()
+        value.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+        losses.append(value.item())
+    model.eval()
+    return losses
