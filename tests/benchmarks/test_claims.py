@@ -51,8 +51,8 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
         (
             "layer-parallelism",
             "seconds",
-            [1e-4] * 9,
-            "layer-parallelism: self-attention, 256: two threads were slower",
+            [9.0] * 5,
+            "layer-parallelism: 256 sentences: two threads favour self-attention",
         ),
         ("cost/training", "valid_loss", 9.0, "cost/training"),
         ("cost/attention", "seconds", 9.0, "cost/attention: the fit"),
