@@ -333,8 +333,8 @@ def memory(record: Record) -> list[str]:
     return [
         "Size of the file, and growth of a process's private memory after opening a generated "
         f"corpus, after planning an epoch and after reading {record['settings']['batches']} "
-        "batches, and at its peak, all in MB. Pages of memory-mapped files are not counted, since "
-        "the system can drop them.",
+        "batches, followed by the peak growth, all in MB. Pages of memory-mapped files "
+        "are not counted, since the system can drop them.",
         markdown(["", "pairs", "tokens", "file", *moments], lines),
     ]
 

@@ -205,7 +205,7 @@ def test_depth_shows_median_and_range_of_the_seeds() -> None:
     settings = {"seeds": [1, 2, 3], "steps": 7, "uniform_loss": 2.7726}
     text = section("depth", {**SPEED, "kind": "depth", "rows": rows, "settings": settings})
     assert "the training loss, in nats, after 7 steps:" in text
-    assert "A uniform prediction has the loss 2.77." in text
+    assert "A uniform prediction has a loss of 2.77." in text
     assert "|  | blocks | warm-up | stream | cosine | gradient | 0.001 | 0.01 |" in text
     assert "| post-norm | 6 | 100 | 2 | 0.25 | 3 | 1.25 (0.5–2.75) | inf (0.5–inf) |" in text
 
