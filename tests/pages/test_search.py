@@ -1,4 +1,4 @@
-"""The search: more than forty queries with the sections that answer them, the index, and the box in use."""
+"""The search: more than forty queries with their sections, the index, and the box in use."""
 
 import csv
 import gzip
