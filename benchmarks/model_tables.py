@@ -341,10 +341,9 @@ def distance(record: Record) -> list[str]:
     header = ["", "reach", "parameters", *(str(n) for n in settings["distances"])]
     return [
         "Accuracy of recalling the first symbol, by its distance, after "
-        f"{settings['steps']} steps, {len(settings['seeds'])} seeds: the mean, with the "
-        f"lowest and the highest in parentheses. Reach is the largest distance that "
-        f"{settings['blocks']} blocks connect. "
-        f"Chance level is {settings['chance']:.2f}.",
+        f"{settings['steps']} training steps, {len(settings['seeds'])} seeds: the mean, with the "
+        "lowest and the highest in parentheses. Reach is the largest distance that "
+        f"{settings['blocks']} blocks connect. Chance level is {settings['chance']:.2f}.",
         markdown(header, lines),
     ]
 
