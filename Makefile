@@ -83,7 +83,7 @@ test: $(READY) ## run all checks: chapters, site, package, pages, and the checks
 	$(say) 'chapters: the same outputs on one thread and without vector instructions'
 	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(PY) -m tools.verify --all --no-stamp
 	$(say) 'tests'
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --durations 30 tests
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --durations 30 tests
 
 .PHONY: check
 check: $(READY) ## lint, formatting, types, normal form of the chapters, claims, API pages

@@ -37,6 +37,7 @@ SEEDED = (
     "ablations",
     "recall",
     "copying",
+    "distance",
     "family",
 )
 """The kinds of records whose results depend on a seed."""
@@ -55,6 +56,9 @@ def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
         *recall(records["recall"]),
         *inside(records["inside"], records["heads"]),
         *copying(records["copying"]),
+        *distance(records["distance"]),
+        *layer_cost(records["layer-length"]["rows"]),
+        *layer_parallelism(records["layer-parallelism"]["rows"]),
         *fits(records),
         *attention(records["cost/attention"]["rows"]),
         *decoding(records["cost/decoding"]["rows"]),
@@ -260,6 +264,105 @@ def copying(record: Record) -> Claims:
             if length >= 6:
                 claim = f"copying: attention repeats more of {length} digits than {variant}"
                 yield claim, min(row[k] for row in attention) > max(row[k] for row in rows)
+
+
+def distance(record: Record) -> Claims:
+    """The statements of chapter 14 about the accuracy of the layers by distance, for every seed."""
+    distances = record["settings"]["distances"]
+    for row in record["rows"]:
+        layer, by_distance = row["layer"], dict(zip(distances, row["accuracy"], strict=True))
+        name = f"distance: {layer}, seed {row['seed']}"
+        if layer in ("recurrent (LSTM)", "dilated convolution", "self-attention"):
+            yield f"{name}: at least 0.99 at every distance", min(by_distance.values()) > 0.99
+        elif layer == "recurrent (RNN)":
+            yield f"{name}: at most 0.53 at every distance", max(by_distance.values()) < 0.53
+        else:
+            inside = [value for n, value in by_distance.items() if n < row["reach"]]
+            outside = [value for n, value in by_distance.items() if n > row["reach"]]
+            yield f"{name}: at least 0.99 below its reach", min(inside) > 0.99
+            yield f"{name}: chance level beyond its reach", max(outside) < 0.3
+
+
+def layer_cost(rows: list[Row]) -> Claims:
+    """The statements of chapter 14 about the time and the memory of the layers."""
+
+    def times(layer: str, other: str, **case: object) -> float:
+        a, b = (found(rows, layer=name, mode="training", **case) for name in (layer, other))
+        return ratio(a["seconds"], b["seconds"]).median
+
+    for row in rows:
+        if row["mode"] == "training" and row["layer"] == "self-attention":
+            case = {name: row[name] for name in ("d_model", "length")}
+            share = times("self-attention", "recurrent (RNN)", **case)
+            claim = f"layer-length: {case}: attention is faster than the RNN: {share:.2f}"
+            yield claim, share < 1
+    parts = ("attention without projections", "projections and feed-forward")
+    for d_model in (64, 128):
+        below, above = (times(*parts, d_model=d_model, length=n * d_model) for n in (4, 8))
+        claim = f"layer-length: d {d_model}: the parts of a block cross between n = 4d and 8d"
+        yield f"{claim}: {below:.2f}, {above:.2f}", below < 1 < above
+    for length in (32, 64, 128, 256, 512, 1024):
+        case = {"d_model": 128, "length": length}
+        local = times("local self-attention", "self-attention", **case)
+        claim = (
+            f"layer-length: local attention is the faster one from 512 on: {length}, {local:.2f}"
+        )
+        yield claim, (local < 1) == (length >= 512)
+        peaks = {
+            row["layer"]: row["bytes"]
+            for row in rows
+            if case.items() <= row.items() and row["mode"] == "training"
+        }
+        layers = [name for name in peaks if name not in parts]
+        yield (
+            f"layer-length: {case}: the RNN stores the least",
+            (min(layers, key=peaks.__getitem__) == "recurrent (RNN)"),
+        )
+        yield (
+            f"layer-length: {case}: the LSTM stores the most",
+            (max(layers, key=peaks.__getitem__) == "recurrent (LSTM)"),
+        )
+
+
+def layer_parallelism(rows: list[Row]) -> Claims:
+    """The statements of chapter 14 about batches and threads."""
+
+    def times(layer: str, batch: int) -> float:
+        a, b = (
+            found(rows, layer=name, batch=batch, threads=1) for name in (layer, "self-attention")
+        )
+        return ratio(a["seconds"], b["seconds"]).median
+
+    batches = (1, 4, 16, 64, 256)
+    rnn = [times("recurrent (RNN)", batch) for batch in batches]
+    falling = rnn == sorted(rnn, reverse=True)
+    yield "layer-parallelism: a larger batch favours the RNN", falling
+    yield "layer-parallelism: with one sentence, 2.2 times the time", round(rnn[0], 1) == 2.2
+    yield "layer-parallelism: with 256 sentences, less than half of it", rnn[-1] < 0.5
+    lstm = [times("recurrent (LSTM)", batch) for batch in batches[2:]]
+    claim = "layer-parallelism: the LSTM takes 1.8 to 3.1 times the time from 16 sentences on"
+    yield claim, (round(min(lstm), 1), round(max(lstm), 1)) == (1.8, 3.1)
+
+    def gain(layer: str, batch: int) -> float:
+        two, one = (found(rows, layer=layer, batch=batch, threads=t) for t in (2, 1))
+        return ratio(two["seconds"], one["seconds"]).median
+
+    for layer in ("recurrent (RNN)", "recurrent (LSTM)", "self-attention"):
+        claim = f"layer-parallelism: {layer}: no gain from two threads with one sentence"
+        yield claim, round(gain(layer, 1), 2) >= 1
+    for batch, *stated in ((16, 0.66, 0.93), (256, 0.53, 0.66)):
+        gains = [gain(layer, batch) for layer in ("self-attention", "recurrent (RNN)")]
+        claim = f"layer-parallelism: {batch} sentences: two threads take {stated}: {gains}"
+        yield claim, [round(value, 2) for value in gains] == stated
+    for batch in batches[1:]:
+        claim = f"layer-parallelism: {batch} sentences: two threads favour self-attention"
+        yield claim, gain("self-attention", batch) < gain("recurrent (RNN)", batch)
+
+
+def found(rows: list[Row], **selection: object) -> Row:
+    """The only row with the values ``selection``."""
+    (row,) = (row for row in rows if selection.items() <= row.items())
+    return row
 
 
 def fits(records: dict[str, Record]) -> Claims:

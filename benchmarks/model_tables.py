@@ -7,6 +7,7 @@ from statistics import mean, median
 from benchmarks.markdown import NOTHING, Row, markdown, spread
 from benchmarks.paired import paired_difference
 from benchmarks.record import Record
+from benchmarks.timing import ratio
 
 
 def heads(record: Record) -> list[str]:
@@ -75,9 +76,9 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
         },
     ),
     "patching": (
-        "Activation patching with pairs of sentences that differ in one noun. The two sentences of "
-        "a pair have different logit differences; the effect is the fraction of this gap that each "
-        "patch restores.",
+        "Activation patching with pairs of sentences that differ in one noun. The logit difference "
+        "is not the same for the two sentences of a pair; the effect is the fraction of the gap "
+        "between the two values that each patch restores.",
         ("part", "depth", "layer", "head", "positions"),
         {"effect": ("effect", ".3f")},
     ),
@@ -173,9 +174,9 @@ def depth(record: Record) -> list[str]:
         "measured before training: the root mean square of the last block's output, the mean "
         "cosine between its vectors, and the gradient norm of the first block divided by the "
         f"gradient norm of the last block (medians of {len(settings['seeds'])} seeds). The columns "
-        "named by a peak learning rate give the training loss, in nats, after "
+        "headed by a peak learning rate give the training loss, in nats, after "
         f"{settings['steps']} steps: the median, with the lowest and the highest of the seeds in "
-        f"parentheses. A uniform prediction has the loss {settings['uniform_loss']:.2f}.",
+        f"parentheses. A uniform prediction has a loss of {settings['uniform_loss']:.2f}.",
         markdown(
             ["", "blocks", "warm-up", "stream", "cosine", "gradient", *(f"{r:g}" for r in rates)],
             lines,
@@ -212,8 +213,8 @@ def stream(record: Record) -> list[str]:
         f"Encoder stacks before training and after {last} steps with the learning rate "
         f"{settings['peak_lr']:g}, one seed. Growth: the vector norm of the stream after the last "
         "block divided by that of the input. Gradient: the gradient norm of the first block "
-        "divided by that of the last. Loss: in nats, on a batch that is not trained on; a uniform "
-        f"prediction has the loss {settings['uniform_loss']:.2f}.",
+        "divided by that of the last. Loss: in nats, on a batch that was not used for training; a "
+        f"uniform prediction has a loss of {settings['uniform_loss']:.2f}.",
         markdown(
             ["", "blocks", *(f"{name}, {when}" for name in ("growth", "gradient", "loss")
                              for when in ("before", "after"))],
@@ -327,6 +328,62 @@ def copying(record: Record) -> list[str]:
     ]
 
 
+def distance(record: Record) -> list[str]:
+    """Accuracy by layer type and distance: mean and range over the seeds."""
+    settings, rows = record["settings"], record["rows"]
+    lines = []
+    for layer in dict.fromkeys(row["layer"] for row in rows):
+        own = [row for row in rows if row["layer"] == layer]
+        by_distance = zip(*(row["accuracy"] for row in own), strict=True)
+        reach = own[0]["reach"]
+        cells = [NOTHING if reach is None else str(reach), f"{own[0]['parameters']:,}"]
+        lines.append([layer, *cells, *(spread(values, digits=2) for values in by_distance)])
+    header = ["", "reach", "parameters", *(str(n) for n in settings["distances"])]
+    return [
+        "Accuracy of recalling the first symbol, by its distance, after "
+        f"{settings['steps']} training steps, {len(settings['seeds'])} seeds: the mean, with the "
+        "lowest and the highest in parentheses. Reach is the largest distance that "
+        f"{settings['blocks']} blocks connect. Chance level is {settings['chance']:.2f}.",
+        markdown(header, lines),
+    ]
+
+
+def layer_cost(record: Record) -> list[str]:
+    """Training time relative to the RNN, peak memory, and the effect of batch and threads."""
+    settings, rows = record["settings"], record["rows"]
+    parts = [
+        f"{settings['precision']}, {settings['rounds']} interleaved rounds; the load average of "
+        f"the machine was at most {max(settings['load_average'])}. Each entry is the median, over "
+        "the rounds, of the training time of a layer divided by that of the RNN."
+    ]
+    training = [row for row in rows if row["mode"] == "training"]
+    axis = "length" if settings["part"] == "length" else "batch"
+    for d_model, threads in dict.fromkeys((row["d_model"], row["threads"]) for row in training):
+        group = [row for row in training if (row["d_model"], row["threads"]) == (d_model, threads)]
+        sizes = list(dict.fromkeys(row[axis] for row in group))
+        names = list(dict.fromkeys(row["layer"] for row in group))
+        found = {(row["layer"], row[axis]): row for row in group}
+        lines = [
+            [
+                name,
+                *(
+                    f"{ratio(found[name, n]['seconds'], found[names[0], n]['seconds']).median:.2f}"
+                    for n in sizes
+                ),
+            ]
+            for name in names
+        ]
+        title = f"d_model {d_model}, {threads} thread{'s' * (threads != 1)}, by {axis}:"
+        parts += [title, markdown(["", *map(str, sizes)], lines)]
+        if axis == "length":
+            memory = [
+                [name, *(f"{found[name, n]['bytes'] / 2**20:.1f}" for n in sizes)] for name in names
+            ]
+            title = f"Peak memory of training in MiB, d_model {d_model}, by length:"
+            parts += [title, markdown(["", *map(str, sizes)], memory)]
+    return parts
+
+
 def family(record: Record) -> list[str]:
     """Each measured number by model, over the seeds."""
     settings, rows = record["settings"], record["rows"]
@@ -365,7 +422,7 @@ def translator(record: Record) -> list[str]:
             speed.append([name, *sizes, *times, f"{row['tokens_per_second']:.0f}"])
     header = ["", "size, MB", "compressed, MB", "reading, s", "first token, s", "tokens/s"]
     return [
-        "Sentences of the test sets, in their order, translated by Python with "
+        "Sentences of the test sets, in their original order, translated by Python with "
         "the weights of the checkpoint, by Python with the rounded weights of the page, and by the "
         f"page in {settings['browser']}. *Equal* is the number of identical translations: it "
         "compares the rows *Python, rounded* with *Python*, and the rows *page* with *Python, "

@@ -33,6 +33,10 @@ The ``kind`` of a record selects how it is rendered:
     training with and without label smoothing and warm-up, from :mod:`benchmarks.ablations`.
 ``copying``
     a row per variant and seed, from :mod:`benchmarks.copying`.
+``distance``
+    a row per layer type and seed, from :mod:`benchmarks.distance`.
+``layer cost``
+    a row per layer, size and mode, from :mod:`benchmarks.layer_cost`.
 ``family``
     a row per model, over its seeds, from :mod:`benchmarks.family`.
 ``translator``
@@ -52,9 +56,11 @@ from benchmarks.model_tables import (
     ablations,
     copying,
     depth,
+    distance,
     family,
     heads,
     inside,
+    layer_cost,
     recall,
     replay,
     stream,
@@ -327,8 +333,8 @@ def memory(record: Record) -> list[str]:
     return [
         "Size of the file, and growth of a process's private memory after opening a generated "
         f"corpus, after planning an epoch and after reading {record['settings']['batches']} "
-        "batches, and at its peak, all in MB. Pages of memory-mapped files are not counted, since "
-        "the system can drop them.",
+        "batches, followed by the peak growth, all in MB. Pages of memory-mapped files "
+        "are not counted, since the system can drop them.",
         markdown(["", "pairs", "tokens", "file", *moments], lines),
     ]
 
@@ -370,6 +376,8 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "replay": replay,
     "ablations": ablations,
     "copying": copying,
+    "distance": distance,
+    "layer cost": layer_cost,
     "family": family,
     "translator": translator,
 }

@@ -361,7 +361,7 @@ class MultiHeadAttention(nn.Module):
         *,
         is_causal: bool,
     ) -> Float[Tensor, "batch heads query d_k"]:
-        """The outputs of all heads; the attention weights are recorded if they are wanted."""
+        """The outputs of all heads; adds the weights to ``recorded_weights`` if that is a list."""
         if self.recorded_weights is None:
             return fused_attention(q, k, v, mask, is_causal=is_causal)
         causal = causal_mask(q.shape[2], k.shape[2], device=q.device) if is_causal else None

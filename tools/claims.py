@@ -51,8 +51,9 @@ def readme() -> Claims:
         signature,
         *(f"{score('multi30k', 'de-en', after)} after {after:g}" for after in minutes),
         seeds[record["settings"]["seeds"]["de-en"]],
-        f"English to German reached {score('multi30k', 'en-de', last)} after {last:g} minutes",
-        f"English to French {score('multi30k', 'en-fr', last)}, with one seed each",
+        f"After {last:g} minutes, a single run for English to German reached "
+        + score("multi30k", "en-de", last),
+        f"English to French reached {score('multi30k', 'en-fr', last)}",
         f"{score('multi30k-patient', 'de-en')} for German to English after {step:,} steps",
         *(
             f"{row['test_bleu_beam4']:.1f} ({row['step']:,} steps)"

@@ -205,7 +205,7 @@ def test_depth_shows_median_and_range_of_the_seeds() -> None:
     settings = {"seeds": [1, 2, 3], "steps": 7, "uniform_loss": 2.7726}
     text = section("depth", {**SPEED, "kind": "depth", "rows": rows, "settings": settings})
     assert "the training loss, in nats, after 7 steps:" in text
-    assert "A uniform prediction has the loss 2.77." in text
+    assert "A uniform prediction has a loss of 2.77." in text
     assert "|  | blocks | warm-up | stream | cosine | gradient | 0.001 | 0.01 |" in text
     assert "| post-norm | 6 | 100 | 2 | 0.25 | 3 | 1.25 (0.5–2.75) | inf (0.5–inf) |" in text
 
@@ -327,3 +327,45 @@ def test_a_retyped_number_differs_from_the_rendering() -> None:
 
 def test_markdown() -> None:
     assert markdown(["", "a"], [["x", "1"]]) == "|  | a |\n|---|--:|\n| x | 1 |"
+
+
+def test_distance_shows_reach_mean_and_range() -> None:
+    rows = [
+        {"layer": name, "parameters": 41999, "reach": reach, "seed": seed, "accuracy": scores}
+        for name, reach in (("convolution", 16), ("self-attention", None))
+        for seed, scores in ((0, [1.0, 0.25]), (1, [0.5, 0.35]))
+    ]
+    settings = {"distances": [4, 512], "steps": 9, "seeds": [0, 1], "blocks": 4, "chance": 0.25}
+    text = section("distance", {**SPEED, "kind": "distance", "rows": rows, "settings": settings})
+    assert "9 training steps, 2 seeds" in text
+    assert "| convolution | 16 | 41,999 | 0.75 (0.50–1.00) | 0.30 (0.25–0.35) |" in text
+    assert "| self-attention | – | 41,999 |" in text
+
+
+def layer_cost_row(layer: str, axis: dict[str, int], seconds: list[float]) -> dict[str, Any]:
+    case = {"layer": layer, "mode": "training", "d_model": 64, "threads": 1}
+    return {"batch": 1, "length": 8, **case, **axis, "bytes": 3 * 2**19, "seconds": seconds}
+
+
+def test_layer_cost_shows_ratios_to_the_first_layer_and_memory() -> None:
+    rows = [
+        layer_cost_row("RNN", {"length": 8}, [1.0, 2.0, 1.0]),
+        layer_cost_row("attention", {"length": 8}, [4.0, 4.0, 3.0]),
+        {**layer_cost_row("RNN", {"length": 8}, [9.0]), "mode": "forward"},
+    ]
+    settings = {"part": "length", "precision": "fp32", "rounds": 3, "load_average": [1.5, 0.5]}
+    text = section("cost", {**SPEED, "kind": "layer cost", "rows": rows, "settings": settings})
+    assert "the machine was at most 1.5." in text
+    assert "by length:\n\n|  | 8 |\n|---|--:|\n| RNN | 1.00 |\n| attention | 3.00 |" in text
+    assert "MiB, d_model 64, by length:\n\n|  | 8 |\n|---|--:|\n| RNN | 1.5 |" in text
+
+
+def test_layer_cost_by_batch_has_no_memory() -> None:
+    rows = [
+        layer_cost_row("RNN", {"batch": 2}, [1.0, 1.0, 1.0]),
+        layer_cost_row("attention", {"batch": 2}, [0.5, 0.5, 0.5]),
+    ]
+    settings = {"part": "parallelism", "precision": "fp32", "rounds": 3, "load_average": [1.0]}
+    text = section("cost", {**SPEED, "kind": "layer cost", "rows": rows, "settings": settings})
+    assert "by batch:\n\n|  | 2 |\n|---|--:|\n| RNN | 1.00 |\n| attention | 0.50 |" in text
+    assert "MiB" not in text

@@ -156,7 +156,7 @@ def test_figures_on_a_dark_page_have_the_colours_of_the_palette(visit: Visit) ->
 def test_the_cover_shows_the_book_at_work(visit: Visit) -> None:
     page = visit.open("index.html")
     buttons = page.locator("a.button")
-    assert buttons.all_inner_texts() == ["Start", "I know RNNs → chapter 4"]
+    assert buttons.all_inner_texts() == ["Start with the primer", "I know RNNs → chapter 4"]
     assert [link.get_attribute("href") for link in buttons.all()] == [
         "00-primer.html",
         "04-self-attention.html",
@@ -164,8 +164,8 @@ def test_the_cover_shows_the_book_at_work(visit: Visit) -> None:
     page.locator(".cover-live [role=group]").wait_for(timeout=5000)
     assert page.locator(".cover-way").count() == 3
     parts = page.locator(".cover-part")
-    assert parts.count() == 6
-    assert parts.locator("img").count() == 6
+    assert parts.count() == 7
+    assert parts.locator("img").count() == 7
     text = page.locator("article").inner_text()
     assert text.index("The parts of the book") < text.index("How it is verified")
     assert visit.missing == []

@@ -17,6 +17,9 @@ READING = [
     name for name in BOOK_PAGES if name not in ("genindex.html", "py-modindex.html", "search.html")
 ]
 
+SOURCES = [name for name in PAGES if name.startswith("_modules/")]
+"""The pages with the source code of a module; all have the same elements around the code."""
+
 LAST = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))["parts"][-1]["chapters"][-1][
     "sections"
 ][-1]["file"].removeprefix("book/")
@@ -127,7 +130,9 @@ def test_axe_finds_no_fault(chapter: Visit) -> None:
 def test_other_page_stands_by_itself(other: Visit) -> None:
     stands_by_itself(other)
     fits_a_phone(other)
-    assert faults(other, sidebar=False) == {}
+    # axe sees the code as one text, so a few of these pages show it all there is.
+    if not other.page.url.endswith(tuple(SOURCES)) or other.page.url.endswith(tuple(SOURCES[::20])):
+        assert faults(other, sidebar=False) == {}
 
 
 def test_code_can_be_copied(visit: Visit) -> None:

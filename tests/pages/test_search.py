@@ -1,4 +1,4 @@
-"""The search: forty queries with the sections that answer them, the index, and the box in use."""
+"""The search: more than forty queries with their sections, the index, and the box in use."""
 
 import csv
 import gzip
@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.pages.conftest import SITE, Visit
 from tools import ROOT
+from tools.notebooks import chapters
 
 STATIC = SITE / "_static"
 QUERIES = list(csv.DictReader((ROOT / "tests/pages/searches.csv").read_text("utf-8").splitlines()))
@@ -69,8 +70,8 @@ def ready(page: Page) -> None:
 
 @pytest.fixture
 def dialog(visit: Visit) -> Locator:
-    """The dialog, open on a chapter, with the index loaded."""
-    page = visit.open(CHAPTER)
+    """The dialog, open on a short page, with the index loaded."""
+    page = visit.open("bibliography.html")
     page.keyboard.press("Control+k")
     opened = page.locator("#search-dialog")
     opened.wait_for()
@@ -92,13 +93,13 @@ def state(box: Locator) -> str:
 @pytest.mark.parametrize("who", ["student", "authors"])
 def test_the_right_section_is_among_the_first_three(dialog: Locator, who: str) -> None:
     asked = [row for row in QUERIES if row["asked by"] == who]
-    assert len(asked) == 20
+    assert len(asked) >= 20
     missed = {
         row["query"]: found
         for row in asked
         if not set(found := type_in(dialog, row["query"])[:3]) & set(row["sections"].split())
     }
-    assert len(missed) <= 2, missed
+    assert len(missed) <= len(asked) // 10, missed
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,8 @@ def test_nothing_is_loaded_before_the_first_search(visit: Visit) -> None:
 
 def test_the_index_is_light() -> None:
     sizes = {name: len(gzip.compress((STATIC / name).read_bytes(), 6)) for name in ON_DEMAND}
-    assert sizes.pop("search/index.js") <= 150_000
+    # It has the text of every section, so it grows with the book; only a search loads it.
+    assert sizes.pop("search/index.js") <= 10_000 * len(chapters())
     assert sum(sizes.values()) <= 30_000, sizes
 
 

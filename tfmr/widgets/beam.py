@@ -36,6 +36,7 @@ class BeamFigure(LiveFigure):
         beam: the beam that is shown first, one of :data:`BEAMS`. A beam of 1 is greedy decoding.
         alpha: the exponent of the length penalty that is shown first, at most
             :data:`LARGEST_ALPHA`.
+        step: the step that is shown first; a search that ends earlier is shown to its end.
 
     Raises:
         TfmrError: if an argument is out of range, or a search of a sentence is impossible.
@@ -59,6 +60,7 @@ class BeamFigure(LiveFigure):
         *,
         beam: int = 2,
         alpha: float = ALPHA,
+        step: int = 0,
     ) -> None:
         require(1 <= len(sentences) <= 4, f"sentences must be 1 to 4: got {len(sentences)}")
         require(beam in BEAMS, f"beam must be one of {', '.join(map(str, BEAMS))}: got {beam}")
@@ -66,10 +68,11 @@ class BeamFigure(LiveFigure):
             0 <= alpha <= LARGEST_ALPHA,
             f"alpha must be between 0 and {LARGEST_ALPHA}: got {alpha}",
         )
+        require(step >= 0, f"step must be at least 0, the start of the search: got {step}")
         self._model, self._tokenizer = model, tokenizer
         super().__init__(
             searches=[self._record(sentence) for sentence in sentences],
-            sentence=0, beam=beam, alpha=alpha, step=0,
+            sentence=0, beam=beam, alpha=alpha, step=step,
         )  # fmt: skip
 
     def _record(self, sentence: str) -> dict[str, Any]:

@@ -1,0 +1,194 @@
+"""``python -m benchmarks.distance``: accuracy of the layer types by the distance of a dependency.
+
+The task is that of :mod:`benchmarks.recall`: a sequence starts with one of four symbols, noise
+symbols follow, and the network classifies the first symbol at the last position. A network is
+trained on all distances: each batch has one of them, drawn at random. All networks have the same
+number of blocks with the same residual connections and layer norms. They have the same number of
+parameters up to rounding: the width of the feed-forward networks compensates for the differences
+between the layers. Chapter 14 shows the results.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from benchmarks import record
+from benchmarks.recall import SYMBOLS, draw
+from tfmr.errors import TfmrError, require
+from tfmr.layers import FeedForward, LayerNorm
+from tfmr.sequence_layers import (
+    ConvolutionalLayer,
+    RecurrentLayer,
+    SelfAttentionLayer,
+    SequenceLayer,
+)
+
+D_MODEL = 32
+BLOCKS = 4
+HEADS = 2
+KERNEL = 5
+RADIUS = 16
+PARAMETERS = 42_000
+"""No network has more; what is missing is less than one unit of each feed-forward network."""
+BATCH = 16
+PEAK_LR = 0.003
+MAX_GRAD_NORM = 1.0
+
+LAYERS: dict[str, Callable[[int], SequenceLayer]] = {
+    "recurrent (RNN)": lambda _: RecurrentLayer(D_MODEL, "rnn"),
+    "recurrent (LSTM)": lambda _: RecurrentLayer(D_MODEL, "lstm"),
+    "convolution": lambda _: ConvolutionalLayer(D_MODEL, KERNEL, causal=True),
+    "dilated convolution": lambda block: ConvolutionalLayer(
+        D_MODEL, KERNEL, dilation=KERNEL**block, causal=True
+    ),
+    "self-attention": lambda _: SelfAttentionLayer(D_MODEL, HEADS, causal=True),
+    "local self-attention": lambda _: SelfAttentionLayer(
+        D_MODEL, HEADS, radius=RADIUS, causal=True
+    ),
+}
+"""The layer of each block, from 0, by the names in the record."""
+REACH = {
+    "convolution": BLOCKS * (KERNEL - 1),
+    "dilated convolution": KERNEL**BLOCKS - 1,
+    "local self-attention": BLOCKS * RADIUS,
+}
+"""The largest distance that a network connects; the others connect all distances."""
+
+
+@dataclass(frozen=True)
+class Distance:
+    """Train each network with several seeds, and record its accuracy by distance."""
+
+    distances: tuple[int, ...] = (4, 8, 16, 32, 64, 128, 256, 512)
+    """Numbers of positions between the first symbol and the classification."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """Seeds of weights and sequences."""
+    steps: int = 400
+    """Training steps."""
+    count: int = 500
+    """Test sequences of each distance."""
+    jobs: int = 1
+    """Networks that are trained at the same time, with one CPU thread each."""
+    out: Path = record.FOLDER / "distance.json"
+    """The record."""
+
+    def __call__(self) -> None:
+        """Measure and record."""
+        require(
+            all(distance >= 1 for distance in self.distances),
+            f"expected --distances of 1 or more, got {list(self.distances)}",
+        )
+        require(self.jobs >= 1, f"expected --jobs of 1 or more, got {self.jobs}")
+        torch.set_num_threads(1)
+        # Collected first: writing a record would mark the checkout as changed.
+        metadata = record.collect_metadata()
+        settings = {
+            "distances": list(self.distances),
+            "seeds": list(self.seeds),
+            "steps": self.steps,
+            "sequences": self.count,
+            "d_model": D_MODEL,
+            "blocks": BLOCKS,
+            "heads": HEADS,
+            "kernel": KERNEL,
+            "radius": RADIUS,
+            "batch": BATCH,
+            "peak_lr": PEAK_LR,
+            "max_grad_norm": MAX_GRAD_NORM,
+            "chance": 1 / SYMBOLS,
+        }
+        record.write(self.out, "distance", self._measure(), settings=settings, metadata=metadata)
+        print(f"wrote {self.out}; next: python -m benchmarks.tables")
+
+    def _measure(self) -> Iterator[dict[str, Any]]:
+        runs = [(name, seed) for name in LAYERS for seed in self.seeds]
+        with ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn")) as processes:
+            futures = [processes.submit(self.run, *run) for run in runs]
+            for future in tqdm(futures, unit=" networks"):
+                yield future.result()
+
+    def run(self, name: str, seed: int) -> dict[str, Any]:
+        """Train and evaluate one network."""
+        torch.set_num_threads(1)
+        torch.manual_seed(seed)
+        network = Network(LAYERS[name])
+        train(network, self.distances, self.steps)
+        return {
+            "layer": name,
+            "parameters": network.count_parameters(),
+            "reach": REACH.get(name),
+            "seed": seed,
+            "accuracy": [accuracy(network, n, self.count) for n in self.distances],
+        }
+
+
+class Network(nn.Module):
+    """Pre-norm blocks of a sequence layer and a feed-forward network, and a classifier.
+
+    There are no positional encodings: the first symbol differs from all noise symbols, so its
+    position is not needed to find it.
+    """
+
+    def __init__(self, make_layer: Callable[[int], SequenceLayer]) -> None:
+        super().__init__()
+        self.embed = nn.Linear(2 * SYMBOLS, D_MODEL)
+        self.layers = nn.ModuleList(map(make_layer, range(BLOCKS)))
+        self.norms = nn.ModuleList(LayerNorm(D_MODEL) for _ in range(2 * BLOCKS + 1))
+        self.classify = nn.Linear(D_MODEL, SYMBOLS)
+        remaining = (PARAMETERS - self.count_parameters()) // BLOCKS
+        # A unit of the hidden layer has 2 · d_model weights and a bias; D_MODEL are other biases.
+        d_ff = (remaining - D_MODEL) // (2 * D_MODEL + 1)
+        self.networks = nn.ModuleList(FeedForward(D_MODEL, d_ff) for _ in range(BLOCKS))
+
+    def forward(self, x: Float[Tensor, "batch length symbols"]) -> Float[Tensor, "batch classes"]:
+        """The scores of the classes, from the last position."""
+        h = self.embed(x)
+        for block in range(BLOCKS):
+            h = h + self.layers[block](self.norms[2 * block](h))
+            h = h + self.networks[block](self.norms[2 * block + 1](h))
+        scores: Tensor = self.classify(self.norms[-1](h[:, -1]))
+        return scores
+
+    def count_parameters(self) -> int:
+        """The number of parameters."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+def train(network: Network, distances: tuple[int, ...], steps: int) -> None:
+    """Adam with a learning rate that decreases linearly to zero; one distance per batch."""
+    optimiser = torch.optim.Adam(network.parameters(), lr=PEAK_LR)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, steps)
+    for _ in range(steps):
+        distance = distances[int(torch.randint(len(distances), ()))]
+        x, first = draw(distance, BATCH)
+        optimiser.zero_grad()
+        F.cross_entropy(network(x), first).backward()
+        nn.utils.clip_grad_norm_(network.parameters(), MAX_GRAD_NORM)
+        optimiser.step()
+        schedule.step()
+
+
+@torch.no_grad()
+def accuracy(network: Network, distance: int, count: int) -> float:
+    """The fraction of ``count`` new sequences whose first symbol is predicted."""
+    x, first = draw(distance, count)
+    predicted = torch.cat([network(part).argmax(-1) for part in x.split(50)])
+    return round(float((predicted == first).float().mean()), 4)
+
+
+if __name__ == "__main__":
+    try:
+        tyro.cli(Distance, prog="python -m benchmarks.distance")()
+    except TfmrError as error:
+        sys.exit(f"benchmarks.distance: {error}")

@@ -1,0 +1,231 @@
+"""``python -m benchmarks.layer_cost``: time and memory of the layers of table 1.
+
+Two parts with a record each, both in fp32 on the CPU. *Length*: every layer by length and size,
+with one sequence and one thread. *Parallelism*: training of recurrent layers and of self-attention
+on sentences of equal length, by batch size and number of threads. The layers of one setting run in
+turn within each round. Chapter 14 shows the results.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import tyro
+from einops import rearrange
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from benchmarks import record
+from benchmarks.scaling import peak_bytes
+from benchmarks.timing import run_in_new_process, time_interleaved
+from tfmr.attention import fused_attention
+from tfmr.complexity import counted_flops
+from tfmr.errors import TfmrError, require
+from tfmr.layers import FeedForward
+from tfmr.sequence_layers import ConvolutionalLayer, RecurrentLayer, SelfAttentionLayer
+
+KERNEL, RADIUS, D_HEAD = 3, 16, 64
+Part = Literal["length", "parallelism"]
+MODES = ("forward", "training")
+"""Training includes the backward pass."""
+MIN_SECONDS = 0.02
+"""A call that takes less time than this is repeated within each round."""
+
+
+class Attention(nn.Module):
+    """The attention function alone: queries, keys and values are the input itself."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The outputs of the heads, concatenated."""
+        split = rearrange(x, "batch n (heads d) -> batch heads n d", heads=self.heads)
+        out = fused_attention(split, split, split)
+        return rearrange(out, "batch heads n d -> batch n (heads d)")
+
+
+class LinearPart(nn.Module):
+    """The matrix multiplications of an encoder block that do not depend on other positions."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.projections = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(4))
+        self.feed_forward = FeedForward(d_model, 4 * d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The sum of the outputs."""
+        return torch.stack([w(x) for w in (*self.projections, self.feed_forward)]).sum(dim=0)
+
+
+LAYERS: dict[str, Callable[[int], nn.Module]] = {
+    "recurrent (RNN)": lambda d: RecurrentLayer(d, "rnn"),
+    "recurrent (LSTM)": lambda d: RecurrentLayer(d, "lstm"),
+    "convolution": lambda d: ConvolutionalLayer(d, KERNEL),
+    "self-attention": lambda d: SelfAttentionLayer(d, d // D_HEAD),
+    "local self-attention": lambda d: SelfAttentionLayer(d, d // D_HEAD, radius=RADIUS),
+    "attention without projections": lambda d: Attention(d // D_HEAD),
+    "projections and feed-forward": LinearPart,
+}
+"""The layers by the names in the record. The last two are the parts of an encoder block."""
+PARALLEL = ("recurrent (RNN)", "recurrent (LSTM)", "self-attention")
+"""The layers of the second part."""
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """Measure the cost of the layers in a few minutes, and record it.
+
+    Run this on an otherwise idle machine; the record has the load average.
+    """
+
+    parts: tuple[Part, ...] = ("length", "parallelism")
+    """What to measure."""
+    sizes: tuple[int, ...] = (64, 128)
+    """Values of d_model, multiples of 64."""
+    lengths: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
+    """Numbers of positions of the first part."""
+    batches: tuple[int, ...] = (1, 4, 16, 64, 256)
+    """Batch sizes of the second part."""
+    threads: tuple[int, ...] = (1, 2)
+    """Numbers of threads of the second part."""
+    length: int = 32
+    """Positions of the second part."""
+    d_model: int = 128
+    """Size of the second part."""
+    rounds: int = 5
+    """Measured rounds."""
+    out: Path = record.FOLDER
+    """The folder of the records."""
+
+    def __call__(self) -> None:
+        """Measure and record."""
+        for d_model in (*self.sizes, self.d_model):
+            require(
+                d_model >= D_HEAD and d_model % D_HEAD == 0,
+                f"expected sizes that are multiples of {D_HEAD}, got {d_model}",
+            )
+        torch.set_num_threads(1)
+        # Collected first: writing a record would mark the checkout as changed.
+        metadata = record.collect_metadata()
+        for part in self.parts:
+            load = [os.getloadavg()[0]]
+            rows: list[dict[str, Any]] = []
+            cases = (
+                [(self.by_length, d, 1) for d in self.sizes]
+                if part == "length"
+                else [(self.by_batch, self.d_model, threads) for threads in self.threads]
+            )
+            for function, d_model, threads in tqdm(cases, desc=part):
+                rows += run_in_new_process(function, d_model, threads)
+                load.append(os.getloadavg()[0])
+            settings = {
+                "part": part,
+                "kernel": KERNEL,
+                "radius": RADIUS,
+                "d_head": D_HEAD,
+                "rounds": self.rounds,
+                "precision": "fp32",
+                "load_average": [round(value, 1) for value in load],
+            }
+            path = self.out / f"layer-{part}.json"
+            record.write(path, "layer cost", rows, settings=settings, metadata=metadata)
+            print(f"wrote {path}; next: python -m benchmarks.tables")
+
+    def by_length(self, d_model: int, threads: int) -> list[dict[str, Any]]:
+        """The rows of the first part."""
+        rows = []
+        for length in self.lengths:
+            for mode in MODES:
+                rows += measure(tuple(LAYERS), mode, (1, length, d_model), threads,
+                                self.rounds)  # fmt: skip
+        return rows
+
+    def by_batch(self, d_model: int, threads: int) -> list[dict[str, Any]]:
+        """The rows of the second part."""
+        rows = []
+        for batch in self.batches:
+            shape = (batch, self.length, d_model)
+            rows += measure(PARALLEL, "training", shape, threads, self.rounds)
+        return rows
+
+
+def measure(
+    names: Sequence[str],
+    mode: str,
+    shape: tuple[int, int, int],
+    threads: int,
+    rounds: int,
+) -> list[dict[str, Any]]:
+    """A row for each layer: FLOPs of the forward pass, peak memory, and seconds per round.
+
+    The peak memory is that of training one sequence, else ``None``: its measurement takes longer
+    than that of the time.
+    """
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    layers = {name: LAYERS[name](shape[-1]) for name in names}
+    calls = {name: call(layer, mode, shape) for name, layer in layers.items()}
+    seconds = seconds_by_round(calls, rounds)
+    return [
+        {
+            "layer": name,
+            "mode": mode,
+            "batch": shape[0],
+            "length": shape[1],
+            "d_model": shape[2],
+            "threads": threads,
+            "flops": counted_flops(layers[name], torch.zeros(shape)),
+            "bytes": peak_bytes(calls[name]) if (shape[0], mode) == (1, "training") else None,
+            "seconds": [float(f"{value:.4g}") for value in seconds[name]],
+        }
+        for name in names
+    ]
+
+
+def call(layer: nn.Module, mode: str, shape: tuple[int, int, int]) -> Callable[[], None]:
+    """A call of ``layer``, with its backward pass in the mode "training"."""
+    x = torch.randn(shape, requires_grad=mode == "training")
+    direction = torch.randn(shape)
+    inputs = [x, *layer.parameters()]
+
+    def work() -> None:
+        with torch.set_grad_enabled(mode == "training"):
+            out = layer(x)
+        if mode == "training":
+            torch.autograd.grad(out, inputs, direction)
+
+    return work
+
+
+def seconds_by_round(calls: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
+    """The seconds of one call of each function, in interleaved rounds."""
+    repeats = {}
+    for name, work in calls.items():
+        work()
+        start = time.perf_counter()
+        work()
+        repeats[name] = max(1, round(MIN_SECONDS / (time.perf_counter() - start)))
+
+    def repeated(name: str) -> Callable[[int], None]:
+        def several(_: int) -> None:
+            for _ in range(repeats[name]):
+                calls[name]()
+
+        return several
+
+    taken = time_interleaved({name: repeated(name) for name in calls}, rounds=rounds, warmup=0)
+    return {name: [value / repeats[name] for value in taken[name]] for name in calls}
+
+
+if __name__ == "__main__":
+    try:
+        tyro.cli(LayerCost, prog="python -m benchmarks.layer_cost")()
+    except TfmrError as error:
+        sys.exit(f"benchmarks.layer_cost: {error}")

@@ -1,0 +1,70 @@
+"""Accuracy by distance: the networks, their reach, and the record."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.distance import (
+    BLOCKS,
+    D_MODEL,
+    LAYERS,
+    PARAMETERS,
+    REACH,
+    Distance,
+    Network,
+    accuracy,
+    train,
+)
+from benchmarks.recall import draw
+from benchmarks.record import read
+from tfmr.errors import TfmrError
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_all_networks_have_equally_many_parameters(name: str) -> None:
+    network = Network(LAYERS[name])
+    missing = PARAMETERS - network.count_parameters()
+    assert 0 <= missing < BLOCKS * (2 * D_MODEL + 1) + BLOCKS
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_reach_is_that_of_the_network(name: str) -> None:
+    """The gradient of the classification is zero beyond the reach only."""
+    torch.manual_seed(0)
+    network = Network(LAYERS[name]).double()
+    reach = REACH.get(name, 40)
+    x, _ = draw(reach + 5, 1)
+    x = x.double().requires_grad_()
+    network(x).square().sum().backward()
+    assert x.grad is not None
+    depends = x.grad[0].abs().sum(dim=-1) != 0
+    assert depends[5:].all()
+    assert depends[:5].any() == (name not in REACH)
+
+
+@pytest.mark.parametrize("name", ["convolution", "self-attention"])
+def test_training_reaches_a_short_distance(name: str) -> None:
+    torch.manual_seed(0)
+    network = Network(LAYERS[name])
+    assert accuracy(network, 2, 200) < 0.6
+    train(network, (1, 2), 60)
+    assert accuracy(network, 2, 200) > 0.95
+
+
+def test_the_record_has_every_layer_and_seed(tmp_path: Path) -> None:
+    Distance(distances=(1, 3), seeds=(0, 1), steps=2, count=60, out=tmp_path / "x.json")()
+    written = read(tmp_path / "x.json")
+    runs = [(row["layer"], row["seed"], len(row["accuracy"])) for row in written["rows"]]
+    assert runs == [(name, seed, 2) for name in LAYERS for seed in (0, 1)]
+    torch.manual_seed(1)
+    network = Network(LAYERS["recurrent (RNN)"])
+    train(network, (1, 3), 2)
+    assert written["rows"][1]["accuracy"] == [accuracy(network, n, 60) for n in (1, 3)]
+
+
+def test_invalid_options_raise(tmp_path: Path) -> None:
+    with pytest.raises(TfmrError, match=r"expected --distances of 1 or more, got \[0\]"):
+        Distance(distances=(0,), out=tmp_path / "x.json")()
+    with pytest.raises(TfmrError, match="expected --jobs of 1 or more, got 0"):
+        Distance(jobs=0, out=tmp_path / "x.json")()

@@ -1,0 +1,69 @@
+"""Cost of the layers: what is measured, and the record."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import layer_cost
+from benchmarks.layer_cost import LAYERS, MODES, PARALLEL, Attention, LayerCost, LinearPart, call
+from benchmarks.record import read
+from tfmr.complexity import attention_flops, counted_flops, feed_forward_flops, projection_flops
+from tfmr.config import BlockConfig
+from tfmr.encoder import EncoderBlock
+from tfmr.errors import TfmrError
+
+
+def test_the_two_parts_have_the_flops_of_an_encoder_block() -> None:
+    x = torch.randn(1, 80, 64)
+    attention, linear = counted_flops(Attention(1), x), counted_flops(LinearPart(64), x)
+    assert attention == attention_flops(80, 64)
+    assert linear == projection_flops(80, 64) + feed_forward_flops(80, 64, 256)
+    block = EncoderBlock(BlockConfig(d_model=64, n_heads=1, d_ff=256))
+    assert attention + linear == counted_flops(lambda x: block(x, None), x)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_training_computes_all_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    grad = torch.autograd.grad
+
+    def spy(out, inputs, direction):
+        gradients = grad(out, inputs, direction)
+        asked.append(sum(gradient.numel() for gradient in gradients))
+        return gradients
+
+    monkeypatch.setattr(torch.autograd, "grad", spy)
+    layer = LAYERS[name](64)
+    call(layer, "forward", (2, 5, 64))()
+    assert asked == []
+    call(layer, "training", (2, 5, 64))()
+    assert asked == [2 * 5 * 64 + sum(p.numel() for p in layer.parameters())]
+
+
+def test_the_record_has_every_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_cost, "run_in_new_process", lambda function, *args: function(*args))
+    monkeypatch.setattr(layer_cost, "MIN_SECONDS", 1e-4)
+    threads = torch.get_num_threads()
+    LayerCost(
+        sizes=(64,), lengths=(3, 70), batches=(2, 3), threads=(1, 2), length=4, d_model=64,
+        rounds=2, out=tmp_path,
+    )()  # fmt: skip
+    torch.set_num_threads(threads)
+    first, second = (read(tmp_path / f"layer-{part}.json") for part in ("length", "parallelism"))
+    cases = [(r["layer"], r["mode"], r["length"]) for r in first["rows"]]
+    assert cases == [(name, mode, n) for n in (3, 70) for mode in MODES for name in LAYERS]
+    cases = [(r["threads"], r["batch"], r["layer"]) for r in second["rows"]]
+    assert cases == [(t, b, name) for t in (1, 2) for b in (2, 3) for name in PARALLEL]
+    for row in first["rows"] + second["rows"]:
+        assert len(row["seconds"]) == 2
+        assert min(*row["seconds"], row["flops"]) > 0
+        measured = (row["batch"], row["mode"]) == (1, "training")
+        assert row["bytes"] > 0 if measured else row["bytes"] is None
+    assert len(first["settings"]["load_average"]) == 2
+    assert len(second["settings"]["load_average"]) == 3
+
+
+def test_a_size_without_whole_heads_raises(tmp_path: Path) -> None:
+    with pytest.raises(TfmrError, match="multiples of 64, got 100"):
+        LayerCost(sizes=(100,), out=tmp_path)()

@@ -1,0 +1,86 @@
+"""Figures of complexity: shortest paths, and every number in the alternative text."""
+
+import pytest
+from matplotlib.text import Text
+
+from tfmr.errors import TfmrError
+from tfmr.figures.complexity import (
+    Edges,
+    accuracy_by_distance,
+    crossovers,
+    paths,
+    relative_time,
+)
+from tfmr.figures.style import ORANGE, Figure
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
+
+
+def kernel(n: int, size: int, dilation: int = 1) -> Edges:
+    return [(i - j * dilation, i) for i in range(n) for j in range(size) if i - j * dilation >= 0]
+
+
+def arrows(figure: Figure, panel: int) -> int:
+    found = figure.axes[panel].texts
+    return sum(getattr(text, "arrowprops", None) is not None for text in found)
+
+
+def test_paths_are_shortest_paths() -> None:
+    recurrent = [(i, i) for i in range(5)] + [(-1 - i, -2 - i) for i in range(4)]
+    fig = paths(
+        {
+            "recurrent": [recurrent],
+            "convolution": [kernel(5, 3)] * 2,
+            "attention": [kernel(5, 5)],
+        },
+        5,
+    )
+    assert [arrows(fig, panel) for panel in range(3)] == [5, 2, 1]
+    assert "recurrent 5, convolution 2, attention 1." in fig.alt
+    assert "convolution\n2" in texts(fig)
+    assert len(fig._repr_png_()[0]) < 60_000
+
+
+def test_a_path_that_does_not_exist_raises() -> None:
+    with pytest.raises(TfmrError, match="convolution does not connect position 1 with position 5"):
+        paths({"convolution": [kernel(5, 3)]}, 5)
+
+
+def test_crossovers() -> None:
+    curves = {"$d=64$": {0.5: 0.7, 1.0: 1.5, 4.0: 3.0}}
+    fig = crossovers({"one": (curves, 1.0), "two": (curves, 6.0)})
+    left, right = fig.axes
+    assert [list(axes.lines[0].get_ydata()) for axes in (left, right)] == [
+        [0.5, 1.0, 4.0],
+        [0.5 / 6, 1 / 6, 4 / 6],
+    ]
+    assert list(left.lines[1].get_ydata()) == [0.7, 1.5, 3.0]
+    assert "one, $d=64$: 0.7 at 0.5, 1.5 at 1, 3 at 4" in fig.alt
+
+
+def test_relative_time() -> None:
+    curves = {"RNN": [8.0, 0.5], "LSTM": [16.0, 1.25]}
+    fig = relative_time([1, 64], curves, "self-attention")
+    (axes,) = fig.axes
+    assert [list(line.get_ydata()) for line in axes.lines[1:]] == list(curves.values())
+    assert axes.lines[1].get_color() == ORANGE
+    assert "RNN: 8.00 at 1, 0.50 at 64. LSTM: 16.00 at 1, 1.25 at 64." in fig.alt
+
+
+def test_accuracy_by_distance() -> None:
+    curves = {
+        name: [[1.0, 0.3], [0.8, 0.2]] for name in ("RNN", "convolution", "dilated", "attention")
+    }
+    reach = {"RNN": None, "convolution": 16, "dilated": 624, "attention": None}
+    fig = accuracy_by_distance([4, 512], curves, reach, 0.25)
+    first, second = fig.axes[:2]
+    assert [list(line.get_ydata()) for line in first.lines[1:]] == [
+        [0.9, 0.25],
+        [1, 0.3],
+        [0.8, 0.2],
+    ]
+    assert list(second.lines[1].get_xdata()) == [16, 16]
+    assert "2 seeds; chance is 0.25" in fig.alt
+    assert "convolution (reach 16): 0.90 at 4, 0.25 at 512" in fig.alt
