@@ -1,10 +1,11 @@
 """``python -m benchmarks.family EXPERIMENT``: the models of the family and their baselines.
 
-``gpt`` and ``bert`` train the models on the English captions of Multi30k and compare them with
-n-gram models. ``changes`` trains a decoder-only model of the pocket grammar with the block of 2017,
-with each later change made separately, and with all of them. ``digits`` trains ViT on the digits of
-scikit-learn and compares it with a linear classifier. ``tasks`` trains T5 on three tasks, with and
-without prefixes.
+``gpt-…`` and ``bert-…`` train the models on the sentences of the pocket grammar or on the English
+captions of Multi30k, and compare them with n-gram models. ``changes`` trains a decoder-only model
+of the captions with the block of 2017, with each later change made separately, and with all of
+them; the peak learning rate of each variant is the one of :data:`PEAK_LRS` with the smallest
+validation loss. ``digits`` trains ViT on the digits of scikit-learn and compares it with a linear
+classifier. ``tasks`` trains T5 on three tasks, with and without prefixes.
 """
 
 import math
@@ -12,6 +13,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,34 +36,41 @@ from tfmr.family import GPT, Bert, BertConfig, GPTConfig, Llama, LlamaConfig
 from tfmr.family.bert import mask_tokens
 from tfmr.family.digits import CONFIG as VIT
 from tfmr.family.digits import split_digits, train_vit
-from tfmr.family.generate import generate
+from tfmr.family.generate import generate, sampler
 from tfmr.family.language_model import LanguageModel
 from tfmr.family.ngram import NGram
 from tfmr.family.tasks import CONFIG as T5
 from tfmr.family.tasks import TASKS, accuracy, train_t5
 from tfmr.family.training import train
-from tfmr.special_tokens import BOS, EOS, PAD, SPECIAL
+from tfmr.special_tokens import BOS, EOS, PAD, SPECIAL, UNK
 
 Rows = Iterator[dict[str, Any]]
+Experiment = Literal[
+    "gpt-pocket", "gpt-multi30k", "bert-pocket", "bert-multi30k", "changes", "digits", "tasks"
+]
 
 MASK = len(SPECIAL)
 """The id of BERT's mask token; the ids of the tokenizer above it are shifted by one."""
 VOCAB = 2000
 BATCH = 32
 ORDERS = (1, 2, 3, 4)
-PROMPTS = ("a man in", "two dogs", "a little girl is")
-MODEL: dict[str, Any] = {"d_model": 128, "n_heads": 4, "d_ff": 512, "n_layers": 2, "dropout": 0.0}
+MODEL: dict[str, Any] = {"d_model": 128, "n_heads": 4, "d_ff": 512, "n_layers": 2, "dropout": 0.1}
 PEAK_LR = 3e-3
 
+PEAK_LRS = (1e-3, 2e-3, 4e-3)
+"""The peak learning rates from which that of each variant is selected."""
+SELECTION_SEED = 99
+"""The seed of the selection, which no recorded model has."""
+
 ORIGINAL = LlamaConfig(
-    vocab=VOCAB, d_model=32, n_layers=2, n_heads=4, d_ff=128, max_length=80, n_kv_heads=4
+    vocab=VOCAB, d_model=64, n_layers=4, n_heads=4, d_ff=256, max_length=80, n_kv_heads=4
 ).original()
 """The decoder block of 2017 without cross-attention, with learned positions."""
 CHANGES: dict[str, dict[str, Any]] = {
     "pre-norm": {"norm": "pre"},
     "RMSNorm": {"norm_kind": "rms"},
     "GELU": {"inner": "gelu"},
-    "SwiGLU": {"inner": "swiglu", "d_ff": 85},
+    "SwiGLU": {"inner": "swiglu", "d_ff": 171},
     "rotary positions": {"position": "rotary"},
     "grouped-query attention": {"n_kv_heads": 2},
     "no biases": {"bias": False},
@@ -75,7 +84,7 @@ CURRENT = {key: value for change in CHANGES.values() for key, value in change.it
 class Family:
     """Train the models of the family and their baselines, and record the results."""
 
-    experiment: tyro.conf.Positional[Literal["gpt", "bert", "changes", "digits", "tasks"]]
+    experiment: tyro.conf.Positional[Experiment]
     """What to measure."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Seeds of weights and batches."""
@@ -130,6 +139,29 @@ def encoded(corpus: corpora.Corpus, make: Callable[[list[str]], Tokenizer]) -> T
     return Texts(tokenizer, *(tokenizer.encode_batch(split) for split in texts))
 
 
+@dataclass(frozen=True)
+class Source:
+    """A corpus, and texts that show what a model has learned from it."""
+
+    load: Callable[[], Texts]
+    prompts: tuple[str, ...]
+    """Beginnings of sentences, for GPT."""
+    gaps: tuple[str, ...]
+    """Sentences in which ``_`` stands for one token, for BERT."""
+
+
+POCKET = Source(
+    load_pocket,
+    ("the", "these small", "a brave king does not"),
+    ("these brave _ are happy .", "this brave _ is happy .", "the king does not _ a tree ."),
+)
+CAPTIONS = Source(
+    load_captions,
+    ("a man in", "two dogs", "a little girl is"),
+    ("a man is _ a guitar .", "two dogs are running in the _ .", "a _ is riding a horse ."),
+)
+
+
 def pad(texts: Sequence[Sequence[int]]) -> Int[Tensor, "batch length"]:
     """A batch with ``BOS``, ``EOS`` and padding."""
     length = max(map(len, texts)) + 2
@@ -148,7 +180,11 @@ def batches(texts: Sequence[list[int]], seed: int) -> Iterator[Int[Tensor, "batc
 
 
 def train_language_model(
-    model: LanguageModel, texts: Sequence[list[int]], steps: int, seed: int
+    model: LanguageModel,
+    texts: Sequence[list[int]],
+    steps: int,
+    seed: int,
+    peak_lr: float = PEAK_LR,
 ) -> None:
     """Train on the next token of every position."""
     source = batches(texts, seed)
@@ -157,7 +193,7 @@ def train_language_model(
         ids = next(source)
         return next_token_nats(model, ids).sum() / (ids[:, 1:] != PAD).sum()
 
-    train(model, loss, steps, PEAK_LR)
+    train(model, loss, steps, peak_lr)
 
 
 def next_token_nats(
@@ -182,14 +218,14 @@ def evaluate(model: LanguageModel, texts: Sequence[list[int]]) -> list[float]:
     return found
 
 
-def gpt_rows(family: Family) -> Rows:
-    """Perplexity of GPT and of n-gram models."""
-    data = load_captions()
+def gpt_rows(source: Source, family: Family) -> Rows:
+    """Perplexity of GPT and of n-gram models on the test sentences."""
+    data = source.load()
     lengths = np.array([len(text) + 1.0 for text in data.test])
     counts = resample(len(lengths))
-    grams = {order: NGram(data.train, order, data.tokenizer.vocab_size) for order in ORDERS}
     baseline: dict[int, np.ndarray] = {}
-    for order, gram in grams.items():
+    for order in ORDERS:
+        gram = NGram(data.train, order, data.tokenizer.vocab_size)
         baseline[order] = np.array([gram.nats(text) for text in data.test])
         yield {
             "model": "frequencies" if order == 1 else f"{order}-gram",
@@ -201,14 +237,15 @@ def gpt_rows(family: Family) -> Rows:
         gpt = GPT(GPTConfig(vocab=data.tokenizer.vocab_size, max_length=80, **MODEL))
         train_language_model(gpt, data.train, family.steps, seed)
         own = np.array(evaluate(gpt, data.test))
+        ahead = interval(ratio_of_sums(baseline[best] - own, lengths, counts))
         yield {
             "model": "GPT",
             "seed": seed,
             "steps": family.steps,
             "parameters": gpt.count_parameters(),
             "perplexity": perplexity(own.sum() / lengths.sum()),
-            "ahead_of_n_gram_nats": interval(ratio_of_sums(baseline[best] - own, lengths, counts)),
-            "continuations": continue_prompts(gpt, data.tokenizer),
+            "ahead_of_best_n_gram_nats": ahead,
+            "continuations": continue_prompts(gpt, data.tokenizer, source.prompts, seed),
         }
 
 
@@ -217,41 +254,88 @@ def perplexity(nats_per_token: float) -> float:
     return round(math.exp(nats_per_token), 3)
 
 
-def continue_prompts(gpt: GPT, tokenizer: Tokenizer) -> list[str]:
-    """The greedy continuation of each of :data:`PROMPTS`."""
-    prompts = [[BOS, *tokenizer.encode(prompt)] for prompt in PROMPTS]
-    found = generate(gpt, prompts, 30, eos=EOS)
-    return [tokenizer.decode([*p[1:], *f]) for p, f in zip(prompts, found, strict=True)]
+def continue_prompts(
+    gpt: GPT, tokenizer: Tokenizer, prompts: Sequence[str], seed: int
+) -> list[dict[str, str]]:
+    """The greedy continuation of each prompt, and a sampled one."""
+    ids = [[BOS, *tokenizer.encode(prompt)] for prompt in prompts]
+    greedy = generate(gpt, ids, 30, eos=EOS)
+    sampled = generate(gpt, ids, 30, sampler(torch.Generator().manual_seed(seed)), eos=EOS)
+    return [
+        {"prompt": prompt, "greedy": tokenizer.decode(one), "sampled": tokenizer.decode(other)}
+        for prompt, one, other in zip(prompts, greedy, sampled, strict=True)
+    ]
 
 
-def bert_rows(family: Family) -> Rows:
-    """Accuracy at one random token of each test caption, given all others."""
-    data = load_captions()
-    trigram = NGram(data.train, 3, data.tokenizer.vocab_size)
+def bert_rows(source: Source, family: Family) -> Rows:
+    """Perplexity and accuracy at one random token of each test sentence, given all others."""
+    data = source.load()
+    vocab = data.tokenizer.vocab_size
     rng = random.Random(0)
     gaps = [(text, rng.randrange(len(text))) for text in data.test if text]
-    expected = np.array([text[position] for text, position in gaps])
     counts, ones = resample(len(gaps)), np.ones(len(gaps))
-    frequent = np.bincount([token for text in data.train for token in text]).argmax()
-    yield {"model": "most frequent token", "accuracy": round((expected == frequent).mean(), 4)}
-    found = [int(trigram.fill(text, position).argmax()) for text, position in tqdm(gaps)]
-    baseline = (np.array(found) == expected).astype(float)
-    yield {"model": "3-gram on both sides", "accuracy": round(baseline.mean(), 4)}
-    texts = [[shift(token) for token in text] for text in data.train]
-    vocab = data.tokenizer.vocab_size + 1
+    for name, order in (("frequencies", 1), ("3-gram on both sides", 3)):
+        gram = NGram(data.train, order, vocab)
+        filled = [gram.fill(text, at) for text, at in tqdm(gaps, desc=name)]
+        baseline = scores_of_fills(filled, gaps)
+        yield {"model": name, **summary(baseline)}
+    shifted = [[shift(token) for token in text] for text in data.train]
     for seed in tqdm(family.seeds, desc="BERT"):
         torch.manual_seed(seed)
-        bert = Bert(BertConfig(vocab=vocab, max_length=80, **MODEL))
-        train_bert(bert, texts, family.steps, seed)
-        own = np.array([predict(bert, text, at) == text[at] for text, at in gaps]).astype(float)
+        bert = Bert(BertConfig(vocab=vocab + 1, max_length=80, **MODEL))
+        train_bert(bert, shifted, family.steps, seed)
+        own = scores_of_fills([fill(bert, text, at) for text, at in gaps], gaps)
+        nats = ratio_of_sums(baseline.nats - own.nats, ones, counts)
+        accuracy = ratio_of_sums(own.correct - baseline.correct, ones, counts)
         yield {
             "model": "BERT",
             "seed": seed,
             "steps": family.steps,
             "parameters": sum(parameter.numel() for parameter in bert.parameters()),
-            "accuracy": round(own.mean(), 4),
-            "ahead_of_n_gram": interval(ratio_of_sums(own - baseline, ones, counts)),
+            **summary(own),
+            "ahead_of_n_gram_nats": interval(nats),
+            "ahead_of_n_gram_accuracy": interval(accuracy),
+            "fills": [fill_text(bert, data.tokenizer, text) for text in source.gaps],
         }
+
+
+@dataclass(frozen=True)
+class Fills:
+    """The result of a model at each gap."""
+
+    nats: Float[np.ndarray, "gaps"]
+    """The cross-entropy of the hidden token."""
+    correct: Float[np.ndarray, "gaps"]
+    """1 if the hidden token is the most probable one, otherwise 0."""
+
+
+def scores_of_fills(
+    filled: Sequence[Float[Tensor, "vocab"]], gaps: Sequence[tuple[list[int], int]]
+) -> Fills:
+    """Compare the predicted distributions with the hidden tokens."""
+    expected = [text[at] for text, at in gaps]
+    pairs = list(zip(filled, expected, strict=True))
+    nats = np.array([-math.log(probs[token]) for probs, token in pairs])
+    return Fills(nats, np.array([float(probs.argmax() == token) for probs, token in pairs]))
+
+
+def summary(fills: Fills) -> dict[str, float]:
+    """Perplexity and accuracy."""
+    return {
+        "perplexity": perplexity(fills.nats.mean()),
+        "accuracy": round(float(fills.correct.mean()), 4),
+    }
+
+
+def fill_text(bert: Bert, tokenizer: Tokenizer, text: str) -> dict[str, Any]:
+    """The three most probable tokens for the gap of a text, written as ``_``."""
+    before, after = (tokenizer.encode(part) for part in text.split("_"))
+    found = fill(bert, [*before, UNK, *after], len(before)).topk(3)
+    return {
+        "text": text,
+        "tokens": [tokenizer.decode([token]) for token in found.indices.tolist()],
+        "probabilities": [round(p, 3) for p in found.values.tolist()],
+    }
 
 
 def shift(token: int) -> int:
@@ -277,33 +361,47 @@ def train_bert(bert: Bert, texts: Sequence[list[int]], steps: int, seed: int) ->
 
 
 @torch.no_grad()
-def predict(bert: Bert, text: Sequence[int], position: int) -> int:
-    """The most probable token of the tokenizer at ``position`` of ``text``, given all others."""
+def fill(bert: Bert, text: Sequence[int], position: int) -> Float[Tensor, "vocab"]:
+    """The probabilities of the tokens at ``position`` of ``text``, given all others."""
     ids = pad([[shift(token) for token in text]])
     ids[0, position + 1] = MASK
-    token = int(bert(ids)[0, position + 1].argmax())
-    return token - (token > MASK)
+    logits = bert(ids)[0, position + 1]
+    return torch.cat([logits[:MASK], logits[MASK + 1 :]]).softmax(dim=0)
 
 
 def changes(family: Family) -> Rows:
-    """Validation loss of the block of 2017, of each change, and of all changes."""
-    data = load_pocket()
+    """Test loss of the block of 2017, of each change, and of all changes."""
+    data = load_captions()
     original = replace(ORIGINAL, vocab=data.tokenizer.vocab_size)
-    tokens = sum(len(text) + 1 for text in data.valid)
     variants = {"2017": {}, **CHANGES, "all changes": CURRENT}
     for name, change in tqdm(variants.items(), unit=" variants"):
         config = replace(original, **change)
-        for seed in family.seeds:
+
+        def trained(seed: int, peak_lr: float, config: LlamaConfig = config) -> Llama:
             torch.manual_seed(seed)
             model = Llama(config)
-            train_language_model(model, data.train, family.steps, seed)
+            train_language_model(model, data.train, family.steps, seed, peak_lr)
+            return model
+
+        selection = {
+            peak_lr: mean_nats(trained(SELECTION_SEED, peak_lr), data.valid) for peak_lr in PEAK_LRS
+        }
+        best = min(selection, key=lambda peak_lr: selection[peak_lr])
+        for seed in family.seeds:
+            model = trained(seed, best)
             yield {
                 "model": name,
                 "seed": seed,
                 "steps": family.steps,
+                "peak_lr": best,
                 "parameters": model.count_parameters(),
-                "loss": round(sum(evaluate(model, data.valid)) / tokens, 4),
+                "loss": round(mean_nats(model, data.test), 4),
             }
+
+
+def mean_nats(model: LanguageModel, texts: Sequence[list[int]]) -> float:
+    """The cross-entropy per token, ``EOS`` included."""
+    return sum(evaluate(model, texts)) / sum(len(text) + 1 for text in texts)
 
 
 def digits(family: Family) -> Rows:
@@ -344,11 +442,13 @@ def tasks(family: Family) -> Rows:
             }
 
 
-Experiment = tuple[Callable[[Family], Rows], dict[str, Any]]
-EXPERIMENTS: dict[str, Experiment] = {
-    "gpt": (gpt_rows, {"vocab": VOCAB, "batch": BATCH, "peak_lr": PEAK_LR, **MODEL}),
-    "bert": (bert_rows, {"vocab": VOCAB, "batch": BATCH, "peak_lr": PEAK_LR, **MODEL}),
-    "changes": (changes, {"batch": BATCH, "peak_lr": PEAK_LR, **asdict(ORIGINAL)}),
+TEXT_SETTINGS = {"batch": BATCH, "peak_lr": PEAK_LR, **MODEL}
+EXPERIMENTS: dict[Experiment, tuple[Callable[[Family], Rows], dict[str, Any]]] = {
+    "gpt-pocket": (partial(gpt_rows, POCKET), TEXT_SETTINGS),
+    "gpt-multi30k": (partial(gpt_rows, CAPTIONS), TEXT_SETTINGS),
+    "bert-pocket": (partial(bert_rows, POCKET), TEXT_SETTINGS),
+    "bert-multi30k": (partial(bert_rows, CAPTIONS), TEXT_SETTINGS),
+    "changes": (changes, {"batch": BATCH, "peak_lrs": list(PEAK_LRS), **asdict(ORIGINAL)}),
     "digits": (digits, asdict(VIT)),
     "tasks": (tasks, {"tasks": list(TASKS), **asdict(T5)}),
 }
