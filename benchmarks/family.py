@@ -2,7 +2,7 @@
 
 ``gpt-…`` and ``bert-…`` train the models on the sentences of the pocket grammar or on the English
 captions of Multi30k, and compare them with n-gram models. ``changes`` trains a decoder-only model
-of the captions with the block of 2017, with each later change made separately, and with all of
+of the pocket grammar with the block of 2017, with each later change made separately, and with all of
 them; the peak learning rate of each variant is the one of :data:`PEAK_LRS` with the smallest
 validation loss. ``digits`` trains ViT on the digits of scikit-learn and compares it with a linear
 classifier. ``tasks`` trains T5 on three tasks, with and without prefixes.
@@ -371,7 +371,7 @@ def fill(bert: Bert, text: Sequence[int], position: int) -> Float[Tensor, "vocab
 
 def changes(family: Family) -> Rows:
     """Test loss of the block of 2017, of each change, and of all changes."""
-    data = load_captions()
+    data = load_pocket()
     original = replace(ORIGINAL, vocab=data.tokenizer.vocab_size)
     variants = {"2017": {}, **CHANGES, "all changes": CURRENT}
     for name, change in tqdm(variants.items(), unit=" variants"):

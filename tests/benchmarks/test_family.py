@@ -26,7 +26,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     def data() -> family.Texts:
         return family.Texts(tokenizer, TEXTS * 20, TEXTS, TEXTS)
 
-    monkeypatch.setattr(family, "load_captions", data)
+    monkeypatch.setattr(family, "load_pocket", data)
     for source in (family.POCKET, family.CAPTIONS):
         replacement = family.Source(data, ("a", "b c"), ("a _ c",))
         for name, (measure, settings) in family.EXPERIMENTS.items():
