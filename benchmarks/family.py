@@ -2,8 +2,8 @@
 
 ``gpt-…`` and ``bert-…`` train the models on the sentences of the pocket grammar or on the English
 captions of Multi30k, and compare them with n-gram models. ``changes`` trains a decoder-only model
-of the pocket grammar with the block of 2017, with each later change made separately, and with all of
-them; the peak learning rate of each variant is the one of :data:`PEAK_LRS` with the smallest
+of the pocket grammar with the block of 2017, with each later change made separately, and with all
+of them; the peak learning rate of each variant is the one of :data:`PEAK_LRS` with the smallest
 validation loss. ``digits`` trains ViT on the digits of scikit-learn and compares it with a linear
 classifier. ``tasks`` trains T5 on three tasks, with and without prefixes.
 """
@@ -41,7 +41,7 @@ from tfmr.family.language_model import LanguageModel
 from tfmr.family.ngram import NGram
 from tfmr.family.tasks import CONFIG as T5
 from tfmr.family.tasks import TASKS, accuracy, train_t5
-from tfmr.family.training import train
+from tfmr.family.training import initialise_small, train
 from tfmr.special_tokens import BOS, EOS, PAD, SPECIAL, UNK
 
 Rows = Iterator[dict[str, Any]]
@@ -235,6 +235,7 @@ def gpt_rows(source: Source, family: Family) -> Rows:
     for seed in tqdm(family.seeds, desc="GPT"):
         torch.manual_seed(seed)
         gpt = GPT(GPTConfig(vocab=data.tokenizer.vocab_size, max_length=80, **MODEL))
+        initialise_small(gpt)
         train_language_model(gpt, data.train, family.steps, seed)
         own = np.array(evaluate(gpt, data.test))
         ahead = interval(ratio_of_sums(baseline[best] - own, lengths, counts))
@@ -283,6 +284,7 @@ def bert_rows(source: Source, family: Family) -> Rows:
     for seed in tqdm(family.seeds, desc="BERT"):
         torch.manual_seed(seed)
         bert = Bert(BertConfig(vocab=vocab + 1, max_length=80, **MODEL))
+        initialise_small(bert)
         train_bert(bert, shifted, family.steps, seed)
         own = scores_of_fills([fill(bert, text, at) for text, at in gaps], gaps)
         nats = ratio_of_sums(baseline.nats - own.nats, ones, counts)
@@ -380,6 +382,7 @@ def changes(family: Family) -> Rows:
         def trained(seed: int, peak_lr: float, config: LlamaConfig = config) -> Llama:
             torch.manual_seed(seed)
             model = Llama(config)
+            initialise_small(model)
             train_language_model(model, data.train, family.steps, seed, peak_lr)
             return model
 

@@ -58,7 +58,9 @@ def test_images_are_shifted_by_one_pixel() -> None:
 def test_vit_learns_a_position() -> None:
     images, labels = toy_digits()
     data = digits.split_digits(images, labels, seed=0)
+    state = torch.get_rng_state()
     model = digits.train_vit(data, 200, seed=0)
+    assert torch.equal(torch.get_rng_state(), state)
     assert not model.training
     assert (model(data.test_images).argmax(dim=1) == data.test_labels).float().mean() > 0.9
 
@@ -118,6 +120,8 @@ def test_training_on_tasks_reduces_the_loss(monkeypatch: pytest.MonkeyPatch) -> 
     losses: list[float] = []
     train = tasks.train
     monkeypatch.setattr(tasks, "train", lambda *args: losses.extend(train(*args)))
+    state = torch.get_rng_state()
     tasks.train_t5(12, seed=0)
+    assert torch.equal(torch.get_rng_state(), state)
     assert len(losses) == 12
     assert losses[-1] < losses[0] - 0.5

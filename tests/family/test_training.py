@@ -6,7 +6,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from tfmr.errors import TfmrError
-from tfmr.family.training import train
+from tfmr.family.training import initialise_small, train
 
 
 def test_training_fits_a_line() -> None:
@@ -50,3 +50,14 @@ def test_bad_arguments(arguments: dict[str, float], message: str) -> None:
         train(
             model, lambda: model(torch.ones(1, 1)).sum(), **{"steps": 1, "peak_lr": 1.0} | arguments
         )
+
+
+def test_small_layers_keep_the_variance_and_a_tied_matrix_is_not_changed() -> None:
+    torch.manual_seed(0)
+    embedding, tied = nn.Embedding(300, 64), nn.Linear(64, 300, bias=False)
+    tied.weight = embedding.weight
+    before = embedding.weight.clone()
+    model = nn.Sequential(embedding, nn.Linear(64, 400), tied)
+    initialise_small(model)
+    assert torch.equal(embedding.weight, before)
+    assert_close(model[1].weight.std().item(), 64**-0.5, rtol=0.02, atol=0.0)

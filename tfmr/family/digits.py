@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from tfmr.errors import require
-from tfmr.family.training import train
+from tfmr.family.training import initialise_small, train
 from tfmr.family.vit import ViT, ViTConfig
 
 MEAN, STD = 4.88, 6.02
@@ -80,18 +80,8 @@ def train_vit(digits: Digits, steps: int, seed: int) -> ViT:
 
     A convolution treats an object in the same way at each position; a ViT has to learn it from
     images.
-
-    The matrices are initialised with variance 1 / inputs: the standard deviation of 0.02 of
-    :class:`~tfmr.family.vit.ViT` is meant for its usual sizes and would make the outputs of these
-    small layers tiny.
     """
-    torch.manual_seed(seed)
-    model = ViT(CONFIG)
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, std=module.in_features**-0.5)
     generator = torch.Generator().manual_seed(seed)
-
     directions = shifted(digits.train_images)
 
     def loss() -> Tensor:
@@ -100,5 +90,9 @@ def train_vit(digits: Digits, steps: int, seed: int) -> ViT:
         direction = (torch.randint(8, (BATCH,), generator=generator) - 3).clamp(min=0)
         return F.cross_entropy(model(directions[direction, batch]), digits.train_labels[batch])
 
-    train(model, loss, steps, PEAK_LR)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        model = ViT(CONFIG)
+        initialise_small(model)
+        train(model, loss, steps, PEAK_LR)
     return model

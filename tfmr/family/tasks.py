@@ -73,8 +73,6 @@ def decode(ids: list[int]) -> str:
 
 def train_t5(steps: int, seed: int, *, prefix: bool = True) -> T5:
     """Train a T5 with :data:`CONFIG` on all tasks at once."""
-    torch.manual_seed(seed)
-    model = T5(CONFIG)
     generator = torch.Generator().manual_seed(seed)
 
     def loss() -> Tensor:
@@ -82,7 +80,10 @@ def train_t5(steps: int, seed: int, *, prefix: bool = True) -> T5:
         logits = model(source, F.pad(target, (1, 0), value=BOS))
         return F.cross_entropy(logits.flatten(0, 1), F.pad(target, (0, 1), value=EOS).flatten())
 
-    train(model, loss, steps, PEAK_LR)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        model = T5(CONFIG)
+        train(model, loss, steps, PEAK_LR)
     return model
 
 

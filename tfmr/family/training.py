@@ -1,4 +1,4 @@
-"""A training loop that fits on a page: Adam, warm-up, decay, and clipped gradients."""
+"""Initialisation and a training loop for small models: Adam, warm-up, decay, clipped gradients."""
 
 from collections.abc import Callable
 
@@ -6,6 +6,19 @@ import torch
 from torch import Tensor, nn
 
 from tfmr.errors import require
+
+
+def initialise_small(model: nn.Module) -> None:
+    """Draw the weights of all linear layers with variance 1 / inputs.
+
+    The standard deviation of 0.02 with which the models of the family are initialised is meant for
+    their usual sizes. In small layers, it makes the outputs tiny. A matrix that is tied to the
+    embedding is not changed.
+    """
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and id(module.weight) not in embeddings:
+            nn.init.normal_(module.weight, std=module.in_features**-0.5)
 
 
 def train(
