@@ -6,6 +6,7 @@ a sentence, or a model, no longer matches it; it is not an error in the code.
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from benchmarks.copying import VARIANTS
 from benchmarks.depth import CONNECTIONS
@@ -542,7 +543,7 @@ def select(rows: list[Row], quantity: str, **selection: object) -> list[float]:
 def family(records: dict[str, Record]) -> Claims:
     """Every model of the family is ahead of its baseline, seed by seed."""
 
-    def values(name: str, model: str, column: str) -> list[float]:
+    def values(name: str, model: str, column: str) -> list[Any]:
         rows = records[f"family-{name}"]["rows"]
         return [row[column] for row in rows if row["model"] == model]
 
@@ -552,8 +553,7 @@ def family(records: dict[str, Record]) -> Claims:
     yield f"family-digits: ViT is ahead of logistic regression: {ahead.low}", ahead.low > 0
     for name, column in (("gpt", "ahead_of_best_n_gram_nats"), ("bert", "ahead_of_n_gram_nats")):
         for corpus in ("pocket", "multi30k"):
-            lows = [low for low, _ in values(f"{name}-{corpus}", name.upper(), column)]
-            least = min(lows)
+            least = min(low for low, _ in values(f"{name}-{corpus}", name.upper(), column))
             yield f"family-{name}-{corpus}: ahead of the n-gram model: {least}", least > 0
     for task in TASKS:
         worst = min(values("tasks", "T5 with prefixes", task))
