@@ -54,8 +54,6 @@ MASK = len(SPECIAL)
 VOCAB = 2000
 BATCH = 32
 ORDERS = (1, 2, 3, 4)
-MODEL: dict[str, Any] = {"d_model": 128, "n_heads": 4, "d_ff": 512, "n_layers": 2, "dropout": 0.1}
-PEAK_LR = 3e-3
 
 PEAK_LRS = (1e-3, 2e-3, 4e-3)
 """The peak learning rates from which that of each variant is selected."""
@@ -148,17 +146,34 @@ class Source:
     """Beginnings of sentences, for GPT."""
     gaps: tuple[str, ...]
     """Sentences in which ``_`` stands for one token, for BERT."""
+    d_model: int
+    peak_lr: float
+
+    def sizes(self) -> dict[str, Any]:
+        """The hyperparameters that GPT and BERT share."""
+        d_model = self.d_model
+        return {
+            "d_model": d_model,
+            "n_heads": 4,
+            "d_ff": 2 * d_model,
+            "n_layers": 2,
+            "dropout": 0.0,
+        }
 
 
 POCKET = Source(
     load_pocket,
     ("the", "these small", "a brave king does not"),
     ("these brave _ are happy .", "this brave _ is happy .", "the king does not _ a tree ."),
+    d_model=64,
+    peak_lr=5e-3,
 )
 CAPTIONS = Source(
     load_captions,
     ("a man in", "two dogs", "a little girl is"),
     ("a man is _ a guitar .", "two dogs are running in the _ .", "a _ is riding a horse ."),
+    d_model=128,
+    peak_lr=3e-3,
 )
 
 
@@ -184,7 +199,7 @@ def train_language_model(
     texts: Sequence[list[int]],
     steps: int,
     seed: int,
-    peak_lr: float = PEAK_LR,
+    peak_lr: float,
 ) -> None:
     """Train on the next token of every position."""
     source = batches(texts, seed)
@@ -234,9 +249,9 @@ def gpt_rows(source: Source, family: Family) -> Rows:
     best = min(baseline, key=lambda order: float(baseline[order].sum()))
     for seed in tqdm(family.seeds, desc="GPT"):
         torch.manual_seed(seed)
-        gpt = GPT(GPTConfig(vocab=data.tokenizer.vocab_size, max_length=80, **MODEL))
+        gpt = GPT(GPTConfig(vocab=data.tokenizer.vocab_size, max_length=80, **source.sizes()))
         initialise_small(gpt)
-        train_language_model(gpt, data.train, family.steps, seed)
+        train_language_model(gpt, data.train, family.steps, seed, source.peak_lr)
         own = np.array(evaluate(gpt, data.test))
         ahead = interval(ratio_of_sums(baseline[best] - own, lengths, counts))
         yield {
@@ -283,9 +298,9 @@ def bert_rows(source: Source, family: Family) -> Rows:
     shifted = [[shift(token) for token in text] for text in data.train]
     for seed in tqdm(family.seeds, desc="BERT"):
         torch.manual_seed(seed)
-        bert = Bert(BertConfig(vocab=vocab + 1, max_length=80, **MODEL))
+        bert = Bert(BertConfig(vocab=vocab + 1, max_length=80, **source.sizes()))
         initialise_small(bert)
-        train_bert(bert, shifted, family.steps, seed)
+        train_bert(bert, shifted, family.steps, seed, source.peak_lr)
         own = scores_of_fills([fill(bert, text, at) for text, at in gaps], gaps)
         nats = ratio_of_sums(baseline.nats - own.nats, ones, counts)
         accuracy = ratio_of_sums(own.correct - baseline.correct, ones, counts)
@@ -345,7 +360,9 @@ def shift(token: int) -> int:
     return token + (token >= MASK)
 
 
-def train_bert(bert: Bert, texts: Sequence[list[int]], steps: int, seed: int) -> None:
+def train_bert(
+    bert: Bert, texts: Sequence[list[int]], steps: int, seed: int, peak_lr: float
+) -> None:
     """Train on masked tokens."""
     generator = torch.Generator().manual_seed(seed)
     source = batches(texts, seed)
@@ -359,7 +376,7 @@ def train_bert(bert: Bert, texts: Sequence[list[int]], steps: int, seed: int) ->
         chosen = labels != -100
         return F.cross_entropy(bert.scores(x[chosen]), labels[chosen])
 
-    train(bert, loss, steps, PEAK_LR)
+    train(bert, loss, steps, peak_lr)
 
 
 @torch.no_grad()
@@ -445,12 +462,16 @@ def tasks(family: Family) -> Rows:
             }
 
 
-TEXT_SETTINGS = {"batch": BATCH, "peak_lr": PEAK_LR, **MODEL}
+def text_settings(source: Source) -> dict[str, Any]:
+    """The settings of the records of GPT and BERT."""
+    return {"batch": BATCH, "peak_lr": source.peak_lr, **source.sizes()}
+
+
 EXPERIMENTS: dict[Experiment, tuple[Callable[[Family], Rows], dict[str, Any]]] = {
-    "gpt-pocket": (partial(gpt_rows, POCKET), TEXT_SETTINGS),
-    "gpt-multi30k": (partial(gpt_rows, CAPTIONS), TEXT_SETTINGS),
-    "bert-pocket": (partial(bert_rows, POCKET), TEXT_SETTINGS),
-    "bert-multi30k": (partial(bert_rows, CAPTIONS), TEXT_SETTINGS),
+    "gpt-pocket": (partial(gpt_rows, POCKET), text_settings(POCKET)),
+    "gpt-multi30k": (partial(gpt_rows, CAPTIONS), text_settings(CAPTIONS)),
+    "bert-pocket": (partial(bert_rows, POCKET), text_settings(POCKET)),
+    "bert-multi30k": (partial(bert_rows, CAPTIONS), text_settings(CAPTIONS)),
     "changes": (changes, {"batch": BATCH, "peak_lrs": list(PEAK_LRS), **asdict(ORIGINAL)}),
     "digits": (digits, asdict(VIT)),
     "tasks": (tasks, {"tasks": list(TASKS), **asdict(T5)}),

@@ -28,12 +28,11 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(family, "load_pocket", data)
     for source in (family.POCKET, family.CAPTIONS):
-        replacement = family.Source(data, ("a", "b c"), ("a _ c",))
+        replacement = family.Source(data, ("a", "b c"), ("a _ c",), 16, 1e-3)
         for name, (measure, settings) in family.EXPERIMENTS.items():
             if isinstance(measure, partial) and measure.args[0] is source:
                 measured = (partial(measure.func, replacement), settings)
                 monkeypatch.setitem(family.EXPERIMENTS, name, measured)
-    monkeypatch.setattr(family, "MODEL", {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1})
 
 
 def test_a_batch_has_begin_end_and_padding() -> None:
