@@ -52,9 +52,9 @@ Experiment = Literal[
 MASK = len(SPECIAL)
 """The id of BERT's mask token; the ids of the tokenizer above it are shifted by one."""
 VOCAB = 2000
-BATCH = 32
 ORDERS = (1, 2, 3, 4)
 
+CHANGES_BATCH = 32
 PEAK_LRS = (1e-3, 2e-3, 4e-3)
 """The peak learning rates from which that of each variant is selected."""
 SELECTION_SEED = 99
@@ -147,6 +147,7 @@ class Source:
     gaps: tuple[str, ...]
     """Sentences in which ``_`` stands for one token, for BERT."""
     d_model: int
+    batch: int
     peak_lr: float
 
     def sizes(self) -> dict[str, Any]:
@@ -166,6 +167,7 @@ POCKET = Source(
     ("the", "these small", "a brave king does not"),
     ("these brave _ are happy .", "this brave _ is happy .", "the king does not _ a tree ."),
     d_model=64,
+    batch=64,
     peak_lr=5e-3,
 )
 CAPTIONS = Source(
@@ -173,6 +175,7 @@ CAPTIONS = Source(
     ("a man in", "two dogs", "a little girl is"),
     ("a man is _ a guitar .", "two dogs are running in the _ .", "a _ is riding a horse ."),
     d_model=128,
+    batch=32,
     peak_lr=3e-3,
 )
 
@@ -184,12 +187,14 @@ def pad(texts: Sequence[Sequence[int]]) -> Int[Tensor, "batch length"]:
     return torch.tensor(rows)
 
 
-def batches(texts: Sequence[list[int]], seed: int) -> Iterator[Int[Tensor, "batch length"]]:
+def batches(
+    texts: Sequence[list[int]], batch: int, seed: int
+) -> Iterator[Int[Tensor, "batch length"]]:
     """Random batches of texts of similar lengths, without end."""
     rng = random.Random(seed)
     while True:
         shuffled = sorted(texts, key=lambda text: (len(text), rng.random()))
-        groups = [shuffled[i : i + BATCH] for i in range(0, len(shuffled), BATCH)]
+        groups = [shuffled[i : i + batch] for i in range(0, len(shuffled), batch)]
         rng.shuffle(groups)
         yield from map(pad, groups)
 
@@ -199,10 +204,11 @@ def train_language_model(
     texts: Sequence[list[int]],
     steps: int,
     seed: int,
+    batch: int,
     peak_lr: float,
 ) -> None:
     """Train on the next token of every position."""
-    source = batches(texts, seed)
+    source = batches(texts, batch, seed)
 
     def loss() -> Tensor:
         ids = next(source)
@@ -251,7 +257,7 @@ def gpt_rows(source: Source, family: Family) -> Rows:
         torch.manual_seed(seed)
         gpt = GPT(GPTConfig(vocab=data.tokenizer.vocab_size, max_length=80, **source.sizes()))
         initialise_small(gpt)
-        train_language_model(gpt, data.train, family.steps, seed, source.peak_lr)
+        train_language_model(gpt, data.train, family.steps, seed, source.batch, source.peak_lr)
         own = np.array(evaluate(gpt, data.test))
         ahead = interval(ratio_of_sums(baseline[best] - own, lengths, counts))
         yield {
@@ -300,7 +306,7 @@ def bert_rows(source: Source, family: Family) -> Rows:
         torch.manual_seed(seed)
         bert = Bert(BertConfig(vocab=vocab + 1, max_length=80, **source.sizes()))
         initialise_small(bert)
-        train_bert(bert, shifted, family.steps, seed, source.peak_lr)
+        train_bert(bert, shifted, family.steps, seed, source.batch, source.peak_lr)
         own = scores_of_fills([fill(bert, text, at) for text, at in gaps], gaps)
         nats = ratio_of_sums(baseline.nats - own.nats, ones, counts)
         accuracy = ratio_of_sums(own.correct - baseline.correct, ones, counts)
@@ -361,11 +367,11 @@ def shift(token: int) -> int:
 
 
 def train_bert(
-    bert: Bert, texts: Sequence[list[int]], steps: int, seed: int, peak_lr: float
+    bert: Bert, texts: Sequence[list[int]], steps: int, seed: int, batch: int, peak_lr: float
 ) -> None:
     """Train on masked tokens."""
     generator = torch.Generator().manual_seed(seed)
-    source = batches(texts, seed)
+    source = batches(texts, batch, seed)
 
     def loss() -> Tensor:
         ids = next(source)
@@ -400,7 +406,7 @@ def changes(family: Family) -> Rows:
             torch.manual_seed(seed)
             model = Llama(config)
             initialise_small(model)
-            train_language_model(model, data.train, family.steps, seed, peak_lr)
+            train_language_model(model, data.train, family.steps, seed, CHANGES_BATCH, peak_lr)
             return model
 
         selection = {
@@ -464,7 +470,7 @@ def tasks(family: Family) -> Rows:
 
 def text_settings(source: Source) -> dict[str, Any]:
     """The settings of the records of GPT and BERT."""
-    return {"batch": BATCH, "peak_lr": source.peak_lr, **source.sizes()}
+    return {"batch": source.batch, "peak_lr": source.peak_lr, **source.sizes()}
 
 
 EXPERIMENTS: dict[Experiment, tuple[Callable[[Family], Rows], dict[str, Any]]] = {
@@ -472,7 +478,7 @@ EXPERIMENTS: dict[Experiment, tuple[Callable[[Family], Rows], dict[str, Any]]] =
     "gpt-multi30k": (partial(gpt_rows, CAPTIONS), text_settings(CAPTIONS)),
     "bert-pocket": (partial(bert_rows, POCKET), text_settings(POCKET)),
     "bert-multi30k": (partial(bert_rows, CAPTIONS), text_settings(CAPTIONS)),
-    "changes": (changes, {"batch": BATCH, "peak_lrs": list(PEAK_LRS), **asdict(ORIGINAL)}),
+    "changes": (changes, {"batch": CHANGES_BATCH, "peak_lrs": list(PEAK_LRS), **asdict(ORIGINAL)}),
     "digits": (digits, asdict(VIT)),
     "tasks": (tasks, {"tasks": list(TASKS), **asdict(T5)}),
 }

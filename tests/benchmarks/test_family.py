@@ -28,7 +28,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(family, "load_pocket", data)
     for source in (family.POCKET, family.CAPTIONS):
-        replacement = family.Source(data, ("a", "b c"), ("a _ c",), 16, 1e-3)
+        replacement = family.Source(data, ("a", "b c"), ("a _ c",), 16, 2, 1e-3)
         for name, (measure, settings) in family.EXPERIMENTS.items():
             if isinstance(measure, partial) and measure.args[0] is source:
                 measured = (partial(measure.func, replacement), settings)
@@ -39,9 +39,8 @@ def test_a_batch_has_begin_end_and_padding() -> None:
     assert pad([[5], [6, 7]]).tolist() == [[BOS, 5, EOS, PAD], [BOS, 6, 7, EOS]]
 
 
-def test_every_text_is_in_one_batch_of_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(family, "BATCH", 2)
-    source = batches(TEXTS, seed=0)
+def test_every_text_is_in_one_batch_of_an_epoch() -> None:
+    source = batches(TEXTS, batch=2, seed=0)
     epoch = [row for _ in range(2) for row in next(source).tolist()]
     found = sorted([token for token in row if token > EOS] for row in epoch)
     assert found == sorted(TEXTS)
