@@ -29,7 +29,7 @@ def heads(record: Record) -> list[str]:
     settings = record["settings"]
     return [
         "Decrease in BLEU / increase in cross-entropy, in nats per token, when a sublayer or one "
-        f"of its heads is ablated, on {settings['sentences']} sentences of the "
+        f"of its heads is ablated, on the {settings['sentences']:,} sentences of the "
         f"{settings['split']} set of {settings['corpus']} {settings['direction']}. Without "
         f"ablation, the model reaches {intact['valid_bleu']:.1f} BLEU (greedy decoding) and a "
         f"cross-entropy of {intact['valid_loss']:.3f}.",
@@ -76,9 +76,10 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
         },
     ),
     "patching": (
-        "Activation patching with pairs of sentences that differ in one noun. The logit difference "
-        "is not the same for the two sentences of a pair; the effect is the fraction of the gap "
-        "between the two values that each patch restores.",
+        "Activation patching with pairs of sentences that differ in one noun. For each sentence of "
+        "a pair, the logit difference is the logit of the first candidate word minus the logit of "
+        "the second. The effect of a patch is the fraction of the gap between the two logit "
+        "differences that the patch closes.",
         ("part", "depth", "layer", "head", "positions"),
         {"effect": ("effect", ".3f")},
     ),
@@ -270,9 +271,9 @@ def ablations(record: Record) -> list[str]:
         f"{settings['steps']} steps, "
         f"evaluated on {settings['sentences']} sentences of the {settings['split']} set: means of "
         f"{len(settings['seeds'])} seeds. Differences (with minus without) are paired by seed, "
-        "with the 95 % confidence interval of Student's t. The cross-entropy is without label "
-        "smoothing, in nats per token; confidence is the probability of the most probable token, "
-        "and accuracy how often this token is correct.",
+        "with a 95 % confidence interval from Student's t distribution. The cross-entropy is "
+        "without label smoothing, in nats per token; confidence is the probability of the most "
+        "probable token, and accuracy how often this token is correct.",
         "**Label smoothing**",
         markdown(["", *columns.values()], lines),
         f"**Warm-up** of {settings['train.warmup']} steps, with label smoothing.",
@@ -292,7 +293,7 @@ def ablations(record: Record) -> list[str]:
         for name in ("cross-entropy", "exact matches")
         for title in ("with: ", "without: ", "difference: ")
     ]
-    return [*parts, markdown(["norm, peak learning rate", *header], lines)]
+    return [*parts, markdown(["layer norm, peak learning rate", *header], lines)]
 
 
 def _mean(rows: Sequence[Row], column: str) -> str:
@@ -353,11 +354,13 @@ def layer_cost(record: Record) -> list[str]:
     settings, rows = record["settings"], record["rows"]
     parts = [
         f"{settings['precision']}, {settings['rounds']} interleaved rounds; the load average of "
-        f"the machine was at most {max(settings['load_average'])}. Each entry is the median, over "
-        "the rounds, of the training time of a layer divided by that of the RNN."
+        f"the machine was at most {max(settings['load_average'])}. Each entry of a time table is "
+        "the median, over the rounds, of the training time of a layer divided by the training time "
+        "of the RNN."
     ]
     training = [row for row in rows if row["mode"] == "training"]
-    axis = "length" if settings["part"] == "length" else "batch"
+    axis, fixed = ("length", "batch") if settings["part"] == "length" else ("batch", "length")
+    title_of = {"length": "length", "batch": "batch size"}
     for d_model, threads in dict.fromkeys((row["d_model"], row["threads"]) for row in training):
         group = [row for row in training if (row["d_model"], row["threads"]) == (d_model, threads)]
         sizes = list(dict.fromkeys(row[axis] for row in group))
@@ -373,13 +376,15 @@ def layer_cost(record: Record) -> list[str]:
             ]
             for name in names
         ]
-        title = f"d_model {d_model}, {threads} thread{'s' * (threads != 1)}, by {axis}:"
+        size = f"d_model {d_model}, {title_of[fixed]} {group[0][fixed]}"
+        run = f"{threads} thread{'s' * (threads != 1)}, by {title_of[axis]}:"
+        title = f"Training time relative to the RNN, {size}, {run}"
         parts += [title, markdown(["", *map(str, sizes)], lines)]
         if axis == "length":
             memory = [
                 [name, *(f"{found[name, n]['bytes'] / 2**20:.1f}" for n in sizes)] for name in names
             ]
-            title = f"Peak memory of training in MiB, d_model {d_model}, by length:"
+            title = f"Peak memory of training in MiB, {size}, by length:"
             parts += [title, markdown(["", *map(str, sizes)], memory)]
     return parts
 
