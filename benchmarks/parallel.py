@@ -73,7 +73,8 @@ class Parallel:
 
     def __call__(self) -> None:
         """Train and record."""
-        require(self.steps >= 1, f"expected --steps of 1 or more, got {self.steps}")
+        # In the first step, DDP also broadcasts the order in which it reduces gradients.
+        require(self.steps >= 2, f"expected --steps of 2 or more, got {self.steps}")
         torch.set_num_threads(1)
         metadata = record.collect_metadata()
         rows = [row for run in tqdm(RUNS, unit=" runs") for row in measure(self, *run)]
