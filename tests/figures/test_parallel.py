@@ -19,7 +19,10 @@ def test_stored_bytes() -> None:
     assert [label.get_text() for label in ax.get_yticklabels()] == ["DDP", "FSDP"]
     legend = [text.get_text() for text in fig.legends[0].get_texts()]
     assert legend == list(PARTS)
-    assert fig.alt.endswith("Totals by process: DDP: 4.00, 4.00; FSDP: 2.00, 2.00.")
+    assert fig.alt.endswith(
+        "DDP: 4.00, 4.00 (weights 1.00, gradients 1.00, moments 2.00); "
+        "FSDP: 2.00, 2.00 (weights 0.50, gradients 0.50, moments 1.00)."
+    )
     fig._repr_png_()
     shown = [text for text in fig.findobj(Text) if text.get_text() and text.get_visible()]
     assert min(text.get_fontsize() for text in shown) == TEXT

@@ -46,8 +46,9 @@ def stored_bytes(runs: Mapping[str, Sequence[Mapping[str, int]]]) -> Figure:
             )  # fmt: skip
             y += 1
         y += 0.6
+        sizes = ", ".join(f"{part} {size / 1e6:.2f}" for part, size in processes[0].items())
         totals = [f"{sum(stored.values()) / 1e6:.2f}" for stored in processes]
-        parts.append(f"{name}: {', '.join(totals)}")
+        parts.append(f"{name}: {', '.join(totals)} ({sizes})")
     ax.set_yticks([at for at, _ in ticks], [name for _, name in ticks], fontsize=TEXT)
     ax.tick_params(axis="y", length=0)
     ax.tick_params(axis="x", labelsize=TEXT)
@@ -57,6 +58,6 @@ def stored_bytes(runs: Mapping[str, Sequence[Mapping[str, int]]]) -> Figure:
     fig.legend(loc="outside upper center", ncols=3, fontsize=TEXT, handlelength=1, columnspacing=1)
     fig.alt = (
         "Megabytes that each process stores, as bars of weights, gradients and moments. Totals by "
-        f"process: {'; '.join(parts)}."
+        f"process, and in parentheses the parts of the first process: {'; '.join(parts)}."
     )
     return fig
