@@ -412,6 +412,51 @@ def family(record: Record) -> list[str]:
     ]
 
 
+def parallel(record: Record) -> list[str]:
+    """What each process stores, and the volume of its collective operations."""
+    settings, rows = record["settings"], record["rows"]
+    runs = [row for row in rows if row["what"] == "run"]
+    lines = []
+    for run in runs:
+        name = {key: run[key] for key in ("method", "processes", "batches")}
+        volumes = {
+            row["operation"]: sum(row["bytes"])
+            for row in rows
+            if row["what"] == "collective" and name.items() <= row.items()
+        }
+        single = next(
+            row
+            for row in runs
+            if row["processes"] == 1 and row["batches"] == run["processes"] * run["batches"]
+        )
+        pairs = zip(run["losses"], single["losses"], strict=True)
+        difference = max(abs(own / other - 1) for own, other in pairs)
+        stored = (max(run[part]) for part in ("weights", "gradients", "moments"))
+        counted = (volumes.get(name, 0) for name in ("all-reduce", "all-gather", "reduce-scatter"))
+        lines.append(
+            [
+                run["method"],
+                *(str(run[key]) for key in ("processes", "batches")),
+                *(f"{size / 1000:,.1f}" for size in (*stored, *counted, max(run["sent"]))),
+                f"{difference:.0e}" if run is not single else NOTHING,
+            ]
+        )
+    return [
+        f"A model with {settings['parameters']:,} weights, {settings['steps']} training steps. In "
+        "kB per process: what it stores after the last step, the sizes of the tensors of the "
+        "collective operations in this step, and what the process sent. The last column is the "
+        "largest relative difference between the losses and those of a single process with the "
+        "same batches.",
+        markdown(
+            [
+                *("", "processes", "batches per process", "weights", "gradients", "moments"),
+                *("all-reduce", "all-gather", "reduce-scatter", "sent", "loss difference"),
+            ],
+            lines,
+        ),
+    ]
+
+
 def translator(record: Record) -> list[str]:
     """BLEU of the models in Python and in the page; size and speed of the page."""
     rows, settings = record["rows"], record["settings"]
