@@ -101,7 +101,7 @@ check: $(READY) ## lint, formatting, types, normal form of the chapters, claims,
 	$(PY) -m tools.api_pages --check
 
 .PHONY: format
-format: $(READY) ## format code and chapters, and list the modules in the reference
+format: $(READY) ## format code and chapters, and add new modules to the API reference
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 	$(PY) -m tools.notebooks normalise

@@ -40,6 +40,7 @@ SEEDED = (
     "copying",
     "distance",
     "family",
+    "parallel",
 )
 """The kinds of records whose results depend on a seed."""
 
@@ -69,6 +70,7 @@ def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
         *warm_up(records["depth-warm-up"]["rows"]),
         *effects(records["ablations"]["rows"]),
         *family(records),
+        *parallel(records["parallel"]),
     ]
     return [claim for claim, holds in claims if not holds]
 
@@ -562,3 +564,46 @@ def family(records: dict[str, Record]) -> Claims:
         worst = min(values("tasks", "T5 with prefixes", task))
         best = max(values("tasks", "T5 without prefixes", task))
         yield f"family-tasks: the prefix improves {task}: {best} to {worst}", worst > best
+
+
+def parallel(record: Record) -> Claims:
+    """The statements of chapter 16 about the memory and communication of DDP and FSDP."""
+    settings, rows = record["settings"], record["rows"]
+    whole, blocks = 4 * settings["parameters"], 4 * settings["block_parameters"]
+    runs = [row for row in rows if row["what"] == "run"]
+    for run in runs:
+        name = {key: run[key] for key in ("method", "processes", "batches")}
+        p, batches = run["processes"], run["batches"]
+        claim = f"parallel: {run['method']}, {p} processes, {batches} batches"
+        shards = p if run["method"] == "FSDP" else 1
+        expected = [[size * whole // shards] * p for size in (1, 1, 2)]
+        stored = [run[part] for part in ("weights", "gradients", "moments")]
+        yield f"{claim}: bytes stored: {stored}", stored == expected
+        single = found(rows, what="run", method="single", batches=p * batches)
+        difference = max(
+            abs(own / other - 1) for own, other in zip(run["losses"], single["losses"], strict=True)
+        )
+        yield f"{claim}: the losses are those of one process: {difference}", difference < 1e-6
+        sizes = {
+            row["operation"]: row["bytes"]
+            for row in rows
+            if row["what"] == "collective" and name.items() <= row.items()
+        }
+        large = {
+            operation: sum(size for size in volumes if size > 1000)
+            for operation, volumes in sizes.items()
+        }
+        if run["method"] == "FSDP":
+            counted = {
+                "all-reduce": 0,
+                "all-gather": batches * (whole + blocks),
+                "reduce-scatter": batches * whole,
+            }
+        else:
+            counted = {"all-reduce": whole} if p > 1 else {}
+        yield f"{claim}: bytes of collective operations: {large}", large == counted
+        # gloo implements reduce-scatter as an all-reduce.
+        twice = counted.get("all-reduce", 0) + counted.get("reduce-scatter", 0)
+        volume = (p - 1) / p * (2 * twice + counted.get("all-gather", 0))
+        sent = all(volume <= one <= 1.01 * volume for one in run["sent"])
+        yield f"{claim}: bytes sent: {run['sent']}, expected {volume:.0f} to 1 % more", sent

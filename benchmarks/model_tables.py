@@ -29,7 +29,7 @@ def heads(record: Record) -> list[str]:
     settings = record["settings"]
     return [
         "Decrease in BLEU / increase in cross-entropy, in nats per token, when a sublayer or one "
-        f"of its heads is ablated, on {settings['sentences']} sentences of the "
+        f"of its heads is ablated, on the {settings['sentences']:,} sentences of the "
         f"{settings['split']} set of {settings['corpus']} {settings['direction']}. Without "
         f"ablation, the model reaches {intact['valid_bleu']:.1f} BLEU (greedy decoding) and a "
         f"cross-entropy of {intact['valid_loss']:.3f}.",
@@ -76,9 +76,10 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
         },
     ),
     "patching": (
-        "Activation patching with pairs of sentences that differ in one noun. The logit difference "
-        "is not the same for the two sentences of a pair; the effect is the fraction of the gap "
-        "between the two values that each patch restores.",
+        "Activation patching with pairs of sentences that differ in one noun. For each sentence of "
+        "a pair, the logit difference is the logit of the first candidate word minus the logit of "
+        "the second. The effect of a patch is the fraction of the gap between the two logit "
+        "differences that the patch closes.",
         ("part", "depth", "layer", "head", "positions"),
         {"effect": ("effect", ".3f")},
     ),
@@ -270,9 +271,9 @@ def ablations(record: Record) -> list[str]:
         f"{settings['steps']} steps, "
         f"evaluated on {settings['sentences']} sentences of the {settings['split']} set: means of "
         f"{len(settings['seeds'])} seeds. Differences (with minus without) are paired by seed, "
-        "with the 95 % confidence interval of Student's t. The cross-entropy is without label "
-        "smoothing, in nats per token; confidence is the probability of the most probable token, "
-        "and accuracy how often this token is correct.",
+        "with a 95 % confidence interval from Student's t distribution. The cross-entropy is "
+        "without label smoothing, in nats per token; confidence is the probability of the most "
+        "probable token, and accuracy how often this token is correct.",
         "**Label smoothing**",
         markdown(["", *columns.values()], lines),
         f"**Warm-up** of {settings['train.warmup']} steps, with label smoothing.",
@@ -292,7 +293,7 @@ def ablations(record: Record) -> list[str]:
         for name in ("cross-entropy", "exact matches")
         for title in ("with: ", "without: ", "difference: ")
     ]
-    return [*parts, markdown(["norm, peak learning rate", *header], lines)]
+    return [*parts, markdown(["layer norm, peak learning rate", *header], lines)]
 
 
 def _mean(rows: Sequence[Row], column: str) -> str:
@@ -353,11 +354,13 @@ def layer_cost(record: Record) -> list[str]:
     settings, rows = record["settings"], record["rows"]
     parts = [
         f"{settings['precision']}, {settings['rounds']} interleaved rounds; the load average of "
-        f"the machine was at most {max(settings['load_average'])}. Each entry is the median, over "
-        "the rounds, of the training time of a layer divided by that of the RNN."
+        f"the machine was at most {max(settings['load_average'])}. Each entry of a time table is "
+        "the median, over the rounds, of the training time of a layer divided by the training time "
+        "of the RNN."
     ]
     training = [row for row in rows if row["mode"] == "training"]
-    axis = "length" if settings["part"] == "length" else "batch"
+    axis, fixed = ("length", "batch") if settings["part"] == "length" else ("batch", "length")
+    title_of = {"length": "length", "batch": "batch size"}
     for d_model, threads in dict.fromkeys((row["d_model"], row["threads"]) for row in training):
         group = [row for row in training if (row["d_model"], row["threads"]) == (d_model, threads)]
         sizes = list(dict.fromkeys(row[axis] for row in group))
@@ -373,13 +376,15 @@ def layer_cost(record: Record) -> list[str]:
             ]
             for name in names
         ]
-        title = f"d_model {d_model}, {threads} thread{'s' * (threads != 1)}, by {axis}:"
+        size = f"d_model {d_model}, {title_of[fixed]} {group[0][fixed]}"
+        run = f"{threads} thread{'s' * (threads != 1)}, by {title_of[axis]}:"
+        title = f"Training time relative to the RNN, {size}, {run}"
         parts += [title, markdown(["", *map(str, sizes)], lines)]
         if axis == "length":
             memory = [
                 [name, *(f"{found[name, n]['bytes'] / 2**20:.1f}" for n in sizes)] for name in names
             ]
-            title = f"Peak memory of training in MiB, d_model {d_model}, by length:"
+            title = f"Peak memory of training in MiB, {size}, by length:"
             parts += [title, markdown(["", *map(str, sizes)], memory)]
     return parts
 
@@ -404,6 +409,51 @@ def family(record: Record) -> list[str]:
         f"Experiment {settings['experiment']}, {seeds} seed{'s' * (seeds != 1)}: the mean, with "
         "the lowest and the highest in parentheses.",
         markdown(["", *plain[2:], *columns], lines),
+    ]
+
+
+def parallel(record: Record) -> list[str]:
+    """What each process stores, and the volume of its collective operations."""
+    settings, rows = record["settings"], record["rows"]
+    runs = [row for row in rows if row["what"] == "run"]
+    lines = []
+    for run in runs:
+        name = {key: run[key] for key in ("method", "processes", "batches")}
+        volumes = {
+            row["operation"]: sum(row["bytes"])
+            for row in rows
+            if row["what"] == "collective" and name.items() <= row.items()
+        }
+        single = next(
+            row
+            for row in runs
+            if row["processes"] == 1 and row["batches"] == run["processes"] * run["batches"]
+        )
+        pairs = zip(run["losses"], single["losses"], strict=True)
+        difference = max(abs(own / other - 1) for own, other in pairs)
+        stored = (max(run[part]) for part in ("weights", "gradients", "moments"))
+        counted = (volumes.get(name, 0) for name in ("all-reduce", "all-gather", "reduce-scatter"))
+        lines.append(
+            [
+                run["method"],
+                *(str(run[key]) for key in ("processes", "batches")),
+                *(f"{size / 1000:,.1f}" for size in (*stored, *counted, max(run["sent"]))),
+                f"{difference:.0e}" if run is not single else NOTHING,
+            ]
+        )
+    return [
+        f"A model with {settings['parameters']:,} weights, {settings['steps']} training steps. In "
+        "kB per process: what it stores after the last step, the sizes of the tensors of the "
+        "collective operations in this step, and what the process sent. The last column is the "
+        "largest relative difference between the losses and those of a single process with the "
+        "same batches.",
+        markdown(
+            [
+                *("", "processes", "batches per process", "weights", "gradients", "moments"),
+                *("all-reduce", "all-gather", "reduce-scatter", "sent", "loss difference"),
+            ],
+            lines,
+        ),
     ]
 
 

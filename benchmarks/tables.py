@@ -39,6 +39,8 @@ The ``kind`` of a record selects how it is rendered:
     a row per layer, size and mode, from :mod:`benchmarks.layer_cost`.
 ``family``
     a row per model, over its seeds, from :mod:`benchmarks.family`.
+``parallel``
+    a row per method and number of processes, from :mod:`benchmarks.parallel`.
 ``translator``
     a row per model, system and search, from :mod:`benchmarks.translator`.
 """
@@ -61,6 +63,7 @@ from benchmarks.model_tables import (
     heads,
     inside,
     layer_cost,
+    parallel,
     recall,
     replay,
     stream,
@@ -379,6 +382,7 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "distance": distance,
     "layer cost": layer_cost,
     "family": family,
+    "parallel": parallel,
     "translator": translator,
 }
 """The renderer of each kind of record."""

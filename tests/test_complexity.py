@@ -16,6 +16,7 @@ from tfmr.complexity import (
     longest_chain,
     projection_flops,
     recurrent_flops,
+    saved_bytes,
     steps_to_connect,
     window_scores,
 )
@@ -165,3 +166,13 @@ def test_invalid_arguments() -> None:
         contiguous_path_length(5, 0)
     with pytest.raises(TfmrError, match="got kernel=1"):
         dilated_path_length(5, 1)
+
+
+def test_saved_bytes_count_each_storage_once() -> None:
+    weight = torch.randn(D, D, requires_grad=True)
+    inputs = x(7)
+    # The product keeps its first factor, for the gradient of the second one; exp keeps its result.
+    assert saved_bytes(lambda: (inputs @ weight).exp()) == 4 * (7 * D + 7 * D)
+    # A product keeps both factors, here two views of one tensor.
+    assert saved_bytes(lambda: weight * weight.mT) == 4 * D * D
+    assert saved_bytes(lambda: weight.detach() + 1) == 0

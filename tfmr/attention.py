@@ -120,7 +120,7 @@ def scaled_dot_product_attention(
         TfmrError: if the shapes do not match, the mask is not boolean, or the mask hides every key
             of a query.
     """
-    _check_arguments(q, k, v, mask)
+    check_arguments(q, k, v, mask)
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     if mask is not None:
         require(
@@ -186,7 +186,7 @@ def fused_attention(
     Raises:
         TfmrError: if the shapes do not match or the mask is not boolean.
     """
-    _check_arguments(q, k, v, mask)
+    check_arguments(q, k, v, mask)
     on_cpu = q.device.type == "cpu"
     if on_cpu and torch.is_autocast_enabled("cpu"):
         with torch.autocast("cpu", enabled=False):
@@ -212,7 +212,7 @@ def fused_attention(
     return out.masked_fill(empty, 0) if has_empty else out
 
 
-def _check_arguments(
+def check_arguments(
     q: Float[Tensor, "..."],
     k: Float[Tensor, "..."],
     v: Float[Tensor, "..."],

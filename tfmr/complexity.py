@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -98,6 +99,25 @@ def counted_flops(function: Function, x: Tensor) -> int:
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         function(x)
     return int(counter.get_total_flops())
+
+
+def saved_bytes(function: Callable[[], Tensor]) -> int:
+    """The bytes of all tensors that autograd keeps for the backward pass of ``function()``.
+
+    Tensors that share their storage, such as views, count once. What the backward pass allocates
+    is not counted.
+    """
+    storages: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        result = function()  # which holds the saved tensors, so that no address is used twice
+    del result
+    return sum(storages.values())
 
 
 @torch.no_grad()

@@ -66,6 +66,10 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
         ("family-gpt-pocket", "ahead_of_best_n_gram_nats", [-1, 1], "family-gpt-pocket: GPT is"),
         ("family-bert-pocket", "ahead_of_n_gram_nats", [-1, 1], "family-bert-pocket: BERT is"),
         ("family-tasks", "copy", 0.99, "family-tasks: the prefix improves copy"),
+        ("parallel", "weights", [1, 2], "parallel: FSDP, 4 processes, 1 batches: bytes stored"),
+        ("parallel", "losses", [6.0] * 10, "parallel: FSDP, 4 processes, 1 batches: the losses"),
+        ("parallel", "bytes", [2000], "parallel: FSDP, 4 processes, 1 batches: bytes of collec"),
+        ("parallel", "sent", [4_000_000], "parallel: FSDP, 4 processes, 1 batches: bytes sent"),
     ],
 )
 def test_a_changed_value_is_reported(

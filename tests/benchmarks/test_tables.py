@@ -148,7 +148,7 @@ def test_heads_are_columns_of_their_sublayer() -> None:
     ]
     settings = {"corpus": "c", "direction": "de-en", "split": "validation", "sentences": 7}
     text = section("heads", {**SPEED, "kind": "heads", "rows": rows, "settings": settings})
-    assert "on 7 sentences of the validation set of c de-en" in text
+    assert "on the 7 sentences of the validation set of c de-en" in text
     assert "36.0 BLEU (greedy decoding) and a cross-entropy of 1.500" in text
     assert "|  | sublayer | head 1 | head 2 |" in text
     assert "| encoder self-attention 1 | 6.0 / 0.250 | -0.5 / 0.125 | 2.0 / 0.000 |" in text
@@ -356,8 +356,9 @@ def test_layer_cost_shows_ratios_to_the_first_layer_and_memory() -> None:
     settings = {"part": "length", "precision": "fp32", "rounds": 3, "load_average": [1.5, 0.5]}
     text = section("cost", {**SPEED, "kind": "layer cost", "rows": rows, "settings": settings})
     assert "the machine was at most 1.5." in text
+    assert "Training time relative to the RNN, d_model 64, batch size 1, 1 thread, by" in text
     assert "by length:\n\n|  | 8 |\n|---|--:|\n| RNN | 1.00 |\n| attention | 3.00 |" in text
-    assert "MiB, d_model 64, by length:\n\n|  | 8 |\n|---|--:|\n| RNN | 1.5 |" in text
+    assert "MiB, d_model 64, batch size 1, by length:\n\n|  | 8 |\n|---|--:|\n| RNN | 1.5 |" in text
 
 
 def test_layer_cost_by_batch_has_no_memory() -> None:
@@ -367,5 +368,6 @@ def test_layer_cost_by_batch_has_no_memory() -> None:
     ]
     settings = {"part": "parallelism", "precision": "fp32", "rounds": 3, "load_average": [1.0]}
     text = section("cost", {**SPEED, "kind": "layer cost", "rows": rows, "settings": settings})
-    assert "by batch:\n\n|  | 2 |\n|---|--:|\n| RNN | 1.00 |\n| attention | 0.50 |" in text
+    assert "d_model 64, length 8, 1 thread, by batch size:" in text
+    assert "by batch size:\n\n|  | 2 |\n|---|--:|\n| RNN | 1.00 |\n| attention | 0.50 |" in text
     assert "MiB" not in text

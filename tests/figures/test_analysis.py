@@ -86,7 +86,7 @@ def test_attention_maps_share_one_scale() -> None:
 
 
 def test_head_ablation_shares_one_scale() -> None:
-    figure = head_ablation({"encoder": [[0.04, -1.0], [2.0, -0.04]], "cross": [[4.0, 0.5]]}, "BLEU")
+    figure = head_ablation({"encoder": [[0.04, -1.0], [2.0, -0.04]], "cross": [[4.0, 0.5]]}, "Loss")
     assert [text.get_text() for text in figure.axes[0].texts] == ["0.0", "−1.0", "2.0", "0.0"]
     assert {axes.images[0].get_clim() for axes in figure.axes} == {(-4.0, 4.0)}
     assert "encoder: block 1 0.0 −1.0, block 2 2.0 0.0; cross: block 1 4.0 0.5" in figure.alt
@@ -95,9 +95,13 @@ def test_head_ablation_shares_one_scale() -> None:
 
 def test_head_ablation_with_intervals() -> None:
     figure = head_ablation(
-        {"encoder": [[4.0, -1.0]]}, "BLEU", half_widths={"encoder": [[0.5, 0.25]]}, digits=2
+        {"encoder": [[4.0, -1.0]]},
+        "Decrease of BLEU",
+        half_widths={"encoder": [[0.5, 0.25]]},
+        digits=2,
     )
     assert [text.get_text() for text in figure.axes[0].texts] == ["4.00\n±0.50", "−1.00\n±0.25"]
+    assert figure.alt.startswith("Decrease of BLEU when one head is ablated. encoder: block 1 4.00")
     assert "block 1 4.00 ±0.50 −1.00 ±0.25" in figure.alt
 
 

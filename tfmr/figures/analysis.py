@@ -177,7 +177,7 @@ def attention_maps(
 @styled
 def head_ablation(
     lost: Mapping[str, Sequence[Sequence[int | float]]],
-    unit: str,
+    change: str,
     *,
     digits: int = 1,
     half_widths: Mapping[str, Sequence[Sequence[int | float]]] | None = None,
@@ -188,7 +188,7 @@ def head_ablation(
 
     Args:
         lost: by kind of attention, ``[block][head]``.
-        unit: unit of the loss.
+        change: what the numbers are, as "Decrease of BLEU"; the alternative text begins with it.
         digits: decimal places.
         half_widths: half the width of the interval of each value, as ``lost``; written below it.
     """
@@ -220,7 +220,7 @@ def head_ablation(
         )
         for kind, rows in lost.items()
     )
-    fig.alt = f"{unit} lost when one head is ablated. {listed}."
+    fig.alt = f"{change} when one head is ablated. {listed}."
     return fig
 
 

@@ -1,0 +1,227 @@
+"""``python -m benchmarks.parallel``: what each process stores and sends with DDP and with FSDP.
+
+A small model of the pocket grammar is trained for a few steps by one process and, through
+``torchrun``, by several, which take the same batches in the same order. In the last step, every
+collective operation is counted with its size, and the bytes that each process really wrote to its
+connections are read from ``/proc``. This needs Linux, and the backend gloo, which writes by system
+calls that ``/proc`` counts.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from tqdm import tqdm
+
+from benchmarks import record
+from tfmr.config import TransformerConfig
+from tfmr.data import corpora
+from tfmr.errors import TfmrError, require
+from tfmr.model import Transformer
+from tfmr.train.config import RECIPE_DIR, read_recipe
+from tfmr.train.distributed import World, transformer_blocks
+from tfmr.train.trainer import Trainer
+
+RUNS = (
+    ("single", 1, 2),
+    ("DDP", 2, 1),
+    ("FSDP", 2, 1),
+    ("single", 1, 4),
+    ("DDP", 2, 2),
+    ("FSDP", 2, 2),
+    ("DDP", 4, 1),
+    ("FSDP", 4, 1),
+)
+"""Method, number of processes, and batches per process and step. A run in one process comes before
+the runs with as many batches per step."""
+VOCAB_MULTIPLE = 8
+"""The vocabulary is padded to a multiple of this, so that all shards have the same size."""
+COLLECTIVES = {
+    "allreduce_": "all-reduce",
+    "all_reduce": "all-reduce",
+    "_allgather_base_": "all-gather",
+    "_reduce_scatter_base_": "reduce-scatter",
+}
+"""Collective operations of PyTorch that a training step may use."""
+NOT_COLLECTIVE = {"wait_tensor", "_wrap_tensor_autograd"}
+"""Operations of the same namespaces that send nothing."""
+PROGRAM = "import sys; from benchmarks.parallel import process; process(*sys.argv[1:])"
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Train with every method, and record memory and communication of each process."""
+
+    steps: int = 10
+    """Training steps."""
+    seed: int = 0
+    """Seed of weights, dropout and batches."""
+    out: Path = record.FOLDER / "parallel.json"
+    """The record."""
+
+    def __call__(self) -> None:
+        """Train and record."""
+        # In the first step, DDP also broadcasts the order in which it reduces gradients.
+        require(self.steps >= 2, f"expected --steps of 2 or more, got {self.steps}")
+        torch.set_num_threads(1)
+        metadata = record.collect_metadata()
+        rows = [row for run in tqdm(RUNS, unit=" runs") for row in measure(self, *run)]
+        trainer = make_trainer(World(), 1, fsdp=False, seed=self.seed)
+        settings = {"seed": self.seed, "steps": self.steps, **sizes(trainer.model)}
+        record.write(self.out, "parallel", rows, settings=settings, metadata=metadata)
+        print(f"wrote {self.out}; next: python -m benchmarks.tables")
+
+
+def measure(
+    parallel: Parallel, method: str, processes: int, batches: int
+) -> Iterator[dict[str, Any]]:
+    """A row for the run and one for each kind of collective operation of its last step."""
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes))
+    several = (*launcher, "--no-python", sys.executable)
+    with tempfile.TemporaryDirectory() as folder:
+        words = (method, str(batches), str(parallel.steps), str(parallel.seed), folder)
+        done = subprocess.run(
+            [sys.executable, *(several if processes > 1 else ()), "-c", PROGRAM, *words],
+            cwd=record.ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            check=False,
+        )
+        failed = f"{method} with {processes} processes failed: see its error message above"
+        require(done.returncode == 0, failed)
+        found = [json.loads((Path(folder) / str(rank)).read_text()) for rank in range(processes)]
+    collectives = found[0]["collectives"]
+    require(
+        all(one["collectives"] == collectives for one in found),
+        f"{method} with {processes} processes: they did not run the same collective operations",
+    )
+    run = {"method": method, "processes": processes, "batches": batches}
+    measured = ("weights", "gradients", "moments", "sent")
+    by_rank = {name: [one[name] for one in found] for name in measured}
+    yield {"what": "run", **run, **by_rank, "losses": found[0]["losses"]}
+    for operation in dict.fromkeys(operation for operation, _ in collectives):
+        own = [size for name, size in collectives if name == operation]
+        yield {"what": "collective", **run, "operation": operation, "bytes": own}
+
+
+def process(method: str, batches: str, steps: str, seed: str, folder: str) -> None:
+    """Train in this process, one of those that ``torchrun`` started; write a file of its rank."""
+    torch.set_num_threads(1)
+    with World.join() as world:
+        fsdp = method == "FSDP"
+        trainer = make_trainer(world, int(batches), fsdp=fsdp, seed=int(seed))
+        upcoming = trainer.upcoming_batches()
+        losses = [trainer.step(*next(upcoming)[0]).loss for _ in range(int(steps) - 1)]
+        last = next(upcoming)[0]
+        before = bytes_written()
+        with Collectives() as counted:
+            losses.append(trainer.step(*last).loss)
+        sent = bytes_written() - before
+        result = {"collectives": counted.found, "sent": sent, "losses": losses, **stored(trainer)}
+        (Path(folder) / str(world.rank)).write_text(json.dumps(result))
+
+
+def make_trainer(world: World, batches: int, *, fsdp: bool, seed: int) -> Trainer:
+    """An untrained model of the recipe ``pocket``, without an average of the weights."""
+    recipe = read_recipe(RECIPE_DIR / "pocket.toml")
+    corpus = corpora.load("pocket", "en-fr")
+    tokenizer = recipe.train_tokenizer(corpus)
+    vocab = -(-tokenizer.vocab_size // VOCAB_MULTIPLE) * VOCAB_MULTIPLE
+    config = dataclasses.replace(
+        recipe.train, ema_decay=0.0, seed=seed, grad_accum_steps=batches, fsdp=fsdp
+    )
+    model_config = recipe.model_config(vocab)
+    assert isinstance(model_config, TransformerConfig)
+    torch.manual_seed(seed)
+    model = Transformer(model_config)
+    recipe = dataclasses.replace(recipe, train=config)
+    return Trainer(model, recipe.make_batches(list(corpus.train), tokenizer), config, world)
+
+
+def sizes(model: nn.Module) -> dict[str, int]:
+    """The numbers of weights, of weights in blocks, and of weight tensors."""
+    weights = list(model.parameters())
+    blocks = [weight for block in transformer_blocks(model) for weight in block.parameters()]
+    return {
+        "parameters": sum(weight.numel() for weight in weights),
+        "block_parameters": sum(weight.numel() for weight in blocks),
+        "tensors": len(weights),
+    }
+
+
+def stored(trainer: Trainer) -> dict[str, int]:
+    """Bytes of weights, gradients and Adam's two moments in this process."""
+    weights = list(trainer.model.parameters())
+    states = [trainer.optimizer.state[weight] for weight in weights]
+    return {
+        "weights": sum(map(local_bytes, weights)),
+        "gradients": sum(local_bytes(w.grad) for w in weights if w.grad is not None),
+        "moments": sum(
+            local_bytes(state[name]) for state in states for name in ("exp_avg", "exp_avg_sq")
+        ),
+    }
+
+
+def local_bytes(tensor: Tensor) -> int:
+    """Bytes of the part of ``tensor`` that this process stores."""
+    local: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return local.nbytes
+
+
+def bytes_written() -> int:
+    """Bytes that this process has written, to files and connections.
+
+    Raises:
+        TfmrError: if the system does not count them.
+    """
+    try:
+        lines = Path("/proc/self/io").read_text().splitlines()
+    except OSError as error:
+        raise TfmrError(f"expected /proc/self/io, which Linux has: {error}; use Linux") from error
+    return int(dict(line.split(": ") for line in lines)["wchar"])
+
+
+class Collectives(TorchDispatchMode):
+    """Records each collective operation of this process and its bytes.
+
+    The bytes are those of the whole tensor: the tensor that is reduced, or that is gathered from
+    the shards, or that is reduced and scattered to shards.
+
+    Raises:
+        TfmrError: if a collective operation runs that :data:`COLLECTIVES` does not list.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found: list[tuple[str, int]] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> object:
+        if any(hasattr(kind, "to_local") for kind in types):
+            return NotImplemented  # a DTensor runs its operations on its local tensors
+        name = func.overloadpacket.__name__
+        if func.namespace in ("c10d", "_c10d_functional") and name not in NOT_COLLECTIVE:
+            require(name in COLLECTIVES, f"expected one of {', '.join(COLLECTIVES)}: got {name}")
+            found = [x.nbytes for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+            operation = COLLECTIVES[name]
+            self.found.append((operation, sum(found) if operation == "all-reduce" else max(found)))
+        return func(*args, **(kwargs or {}))
+
+
+if __name__ == "__main__":
+    try:
+        tyro.cli(Parallel, prog="python -m benchmarks.parallel")()
+    except TfmrError as error:
+        sys.exit(f"benchmarks.parallel: {error}")
