@@ -41,9 +41,9 @@ LR_TIMES_WIDTH = 0.5
 class ScalingLaw:
     """Train GPTs of several widths on several numbers of tokens, and record the losses."""
 
-    widths: tuple[int, ...] = (16, 24, 32, 48, 64, 96, 128)
+    widths: tuple[int, ...] = (16, 24, 32, 48, 64, 96)
     """Values of d_model; the feed-forward networks are four times as wide."""
-    divisors: tuple[int, ...] = (16, 8, 4, 2, 1)
+    divisors: tuple[int, ...] = (16, 8, 4, 2)
     """The parts of an epoch: 16 trains on a sixteenth of the captions."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds of weights and batches."""
