@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import FlopCounterMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from tfmr.config import TransformerConfig
 from tfmr.errors import require
 from tfmr.local_attention import MIN_CHUNK
 from tfmr.sequence_layers import RecurrentLayer, SequenceLayer
@@ -87,6 +88,33 @@ def window_scores(length: int, radius: int, *, causal: bool = False) -> int:
 def feed_forward_flops(length: int, d_model: int, d_ff: int) -> int:
     r""":math:`4\, n\, d\, d_{ff}`: the two matrices of a feed-forward network."""
     return 4 * length * d_model * d_ff
+
+
+def transformer_flops(config: TransformerConfig, source: int, target: int) -> int:
+    """The FLOPs of the forward pass of the encoder-decoder and its logits for one sentence pair.
+
+    The backward pass has twice as many: each product of two matrices has two gradients, and each
+    of them is a product of the same size.
+    """
+    d = config.d_model
+    networks = feed_forward_flops(1, d, config.d_ff)
+    encoder = projection_flops(source, d) + attention_flops(source, d) + source * networks
+    decoder = projection_flops(target, d) + attention_flops(target, d) + target * networks
+    # The target is projected to queries and outputs, the source to keys and values.
+    cross = (projection_flops(target, d) + projection_flops(source, d)) // 2
+    cross += 4 * target * source * d
+    output = 2 * target * d * config.target_vocab
+    return config.n_encoder * encoder + config.n_decoder * (decoder + cross) + output
+
+
+def counted_training_flops(loss: Callable[[], Tensor]) -> int:
+    """The FLOPs of ``loss()`` and of its backward pass, counted as by :func:`counted_flops`.
+
+    The gradients are added to those of the parameters, as in every backward pass.
+    """
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        loss().backward()
+    return int(counter.get_total_flops())
 
 
 @torch.no_grad()

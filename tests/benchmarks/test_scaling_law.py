@@ -12,12 +12,12 @@ from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError
 
 TEXTS = [[5, 6, 7], [6], [7, 7, 5, 6, 5], [8, 5]]
-DATA = Texts(Tokenizer.words(["a b c d e"]), TEXTS * 40, TEXTS, TEXTS)
+DATA = Texts(Tokenizer.words(["a b c d e"]), TEXTS * 10, TEXTS, TEXTS)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A corpus of 160 texts instead of a download."""
+    """A corpus of 40 texts instead of a download."""
     monkeypatch.setattr(scaling_law, "load_captions", lambda: DATA)
 
 
