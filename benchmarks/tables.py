@@ -39,6 +39,10 @@ The ``kind`` of a record selects how it is rendered:
     a row per layer, size and mode, from :mod:`benchmarks.layer_cost`.
 ``family``
     a row per model, over its seeds, from :mod:`benchmarks.family`.
+``scaling law``
+    a row per width, over its seeds, from :mod:`benchmarks.scaling_law`.
+``utilisation``
+    a row per model and batch, from :mod:`benchmarks.utilisation`.
 ``translator``
     a row per model, system and search, from :mod:`benchmarks.translator`.
 """
@@ -63,8 +67,10 @@ from benchmarks.model_tables import (
     layer_cost,
     recall,
     replay,
+    scaling_law,
     stream,
     translator,
+    utilisation,
 )
 from benchmarks.record import Record, read_all
 from benchmarks.speed import OWN, PEAK
@@ -379,6 +385,8 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "distance": distance,
     "layer cost": layer_cost,
     "family": family,
+    "scaling law": scaling_law,
+    "utilisation": utilisation,
     "translator": translator,
 }
 """The renderer of each kind of record."""
