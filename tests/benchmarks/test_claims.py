@@ -64,6 +64,8 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
         ("ablations", "diverged", True, "ablations: no run diverged"),
         ("family-digits", "accuracy", 0.5, "family-digits: ViT is ahead of logistic regression"),
         ("family-tasks", "copy", 0.99, "family-tasks: the prefix improves copy"),
+        ("scaling-law", "loss", 9.0, "scaling-law: the loss falls with the tokens, width 96"),
+        ("utilisation", "share_of_peak", 1.2, "utilisation: no step reaches the peak"),
     ],
 )
 def test_a_changed_value_is_reported(
