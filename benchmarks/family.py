@@ -137,12 +137,15 @@ def pad(texts: Sequence[Sequence[int]]) -> Int[Tensor, "batch length"]:
     return torch.tensor(rows)
 
 
-def batches(texts: Sequence[list[int]], seed: int) -> Iterator[Int[Tensor, "batch length"]]:
-    """Random batches of texts of similar lengths, without end."""
+def batches(
+    texts: Sequence[list[int]], seed: int, size: int | None = None
+) -> Iterator[Int[Tensor, "batch length"]]:
+    """Random batches of texts of similar lengths, without end; ``None``: of :data:`BATCH` texts."""
+    size = size or BATCH
     rng = random.Random(seed)
     while True:
         shuffled = sorted(texts, key=lambda text: (len(text), rng.random()))
-        groups = [shuffled[i : i + BATCH] for i in range(0, len(shuffled), BATCH)]
+        groups = [shuffled[i : i + size] for i in range(0, len(shuffled), size)]
         rng.shuffle(groups)
         yield from map(pad, groups)
 
