@@ -6,6 +6,7 @@ a sentence, or a model, no longer matches it; it is not an error in the code.
 
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from benchmarks.copying import VARIANTS
@@ -41,6 +42,7 @@ SEEDED = (
     "distance",
     "family",
     "parallel",
+    "scaling law",
 )
 """The kinds of records whose results depend on a seed."""
 
@@ -71,6 +73,8 @@ def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
         *effects(records["ablations"]["rows"]),
         *family(records),
         *parallel(records["parallel"]),
+        *scaling_law(records["scaling-law"]["rows"]),
+        *utilisation(records["utilisation"]["rows"]),
     ]
     return [claim for claim, holds in claims if not holds]
 
@@ -607,3 +611,36 @@ def parallel(record: Record) -> Claims:
         volume = (p - 1) / p * (2 * twice + counted.get("all-gather", 0))
         sent = all(volume <= one <= 1.01 * volume for one in run["sent"])
         yield f"{claim}: bytes sent: {run['sent']}, expected {volume:.0f} to 1 % more", sent
+
+
+def scaling_law(rows: list[Row]) -> Claims:
+    """The statements of chapter 16 about the loss of small GPTs."""
+    widths = sorted({row["width"] for row in rows})
+    steps = sorted({row["steps"] for row in rows})
+    average = {
+        (width, n): mean(select(rows, "loss", width=width, steps=n))
+        for width in widths
+        for n in steps
+    }
+    for width in widths:
+        curve = [average[width, n] for n in steps]
+        falling = curve == sorted(curve, reverse=True)
+        yield f"scaling-law: the loss falls with the tokens, width {width}", falling
+    for n in steps:
+        gain = average[widths[0], n] - average[widths[-1], n]
+        yield f"scaling-law: the widest model is ahead after {n} steps: {gain:.3f}", gain > 0
+    yield (
+        "scaling-law: at least five sizes and three seeds",
+        (len(widths) >= 5 and len({row["seed"] for row in rows}) >= 3),
+    )
+
+
+def utilisation(rows: list[Row]) -> Claims:
+    """The statements of chapter 16 about the share of the peak."""
+    shares = {(row["model"], row["tokens"]): row["share_of_peak"] for row in rows[1:]}
+    gpts = [share for (model, _), share in shares.items() if model.startswith("GPT")]
+    base = [share for (model, _), share in sorted(shares.items()) if model == "base"]
+    yield "utilisation: wider models reach a larger share", gpts[-1] > gpts[0] + 0.1
+    yield "utilisation: no step reaches the peak", max(shares.values()) < 1
+    more = len(base) == 2 and base[0] < base[1]
+    yield f"utilisation: a larger batch reaches a larger share: {base}", more

@@ -457,6 +457,50 @@ def parallel(record: Record) -> list[str]:
     ]
 
 
+def scaling_law(record: Record) -> list[str]:
+    """The loss by weights and training steps, over the seeds."""
+    settings, rows = record["settings"], record["rows"]
+    steps = sorted({row["steps"] for row in rows})
+    lines = []
+    for width in dict.fromkeys(row["width"] for row in rows):
+        own = [row for row in rows if row["width"] == width]
+        cells = [spread([r["loss"] for r in own if r["steps"] == n], digits=3) for n in steps]
+        lines.append([str(width), f"{own[0]['weights']:,}", *cells])
+    header = ["d_model", "weights", *(f"{n:,} steps" for n in steps)]
+    return [
+        "Test loss in nats per token of GPTs with "
+        f"{settings['n_layers']} blocks, trained on the captions of {settings['corpus']}, in "
+        f"batches of {settings['batch']}; {len(settings['seeds'])} seeds: the mean, with the "
+        "lowest and the highest in parentheses. The weights exclude the embeddings.",
+        markdown(header, lines),
+    ]
+
+
+def utilisation(record: Record) -> list[str]:
+    """The share of the peak that a training step reaches."""
+    settings = record["settings"]
+    peak, *rows = record["rows"]
+    lines = [
+        [
+            row["model"],
+            f"{row['parameters']:,}",
+            f"{row['tokens']:,}",
+            f"{row['flops'] / 1e9:.2f}",
+            f"{row['share_of_peak']:.2f}",
+        ]
+        for row in rows
+    ]
+    rate = peak["flops"] / median(peak["seconds"]) / 1e9
+    size = f"{settings['peak_size']:,}"
+    return [
+        f"Rate of a training step in {settings['precision']}, with Adam, divided by the rate of a "
+        f"product of two matrices of {size} × {size} numbers ({rate:.0f} GFLOP/s): the median of "
+        f"{settings['rounds']} interleaved rounds. The load average of the machine was "
+        f"{settings['load_average']}.",
+        markdown(["", "parameters", "tokens", "GFLOP", "share of the peak"], lines),
+    ]
+
+
 def translator(record: Record) -> list[str]:
     """BLEU of the models in Python and in the page; size and speed of the page."""
     rows, settings = record["rows"], record["settings"]

@@ -41,6 +41,10 @@ The ``kind`` of a record selects how it is rendered:
     a row per model, over its seeds, from :mod:`benchmarks.family`.
 ``parallel``
     a row per method and number of processes, from :mod:`benchmarks.parallel`.
+``scaling law``
+    a row per width, over its seeds, from :mod:`benchmarks.scaling_law`.
+``utilisation``
+    a row per model and batch, from :mod:`benchmarks.utilisation`.
 ``translator``
     a row per model, system and search, from :mod:`benchmarks.translator`.
 """
@@ -66,8 +70,10 @@ from benchmarks.model_tables import (
     parallel,
     recall,
     replay,
+    scaling_law,
     stream,
     translator,
+    utilisation,
 )
 from benchmarks.record import Record, read_all
 from benchmarks.speed import OWN, PEAK
@@ -383,6 +389,8 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "layer cost": layer_cost,
     "family": family,
     "parallel": parallel,
+    "scaling law": scaling_law,
+    "utilisation": utilisation,
     "translator": translator,
 }
 """The renderer of each kind of record."""

@@ -9,6 +9,7 @@ from tfmr.complexity import (
     contiguous_path_length,
     convolution_flops,
     counted_flops,
+    counted_training_flops,
     dilated_path_length,
     feed_forward_flops,
     layers_to_connect,
@@ -18,11 +19,14 @@ from tfmr.complexity import (
     recurrent_flops,
     saved_bytes,
     steps_to_connect,
+    transformer_flops,
     window_scores,
 )
+from tfmr.config import TransformerConfig
 from tfmr.errors import TfmrError
 from tfmr.layers import FeedForward
 from tfmr.local_attention import MIN_CHUNK, local_attention_mask
+from tfmr.model import Transformer
 from tfmr.sequence_layers import (
     ConvolutionalLayer,
     RecurrentLayer,
@@ -176,3 +180,16 @@ def test_saved_bytes_count_each_storage_once() -> None:
     # A product keeps both factors, here two views of one tensor.
     assert saved_bytes(lambda: weight * weight.mT) == 4 * D * D
     assert saved_bytes(lambda: weight.detach() + 1) == 0
+
+
+@pytest.mark.parametrize(("source", "target"), [(5, 7), (9, 4)])
+def test_flops_of_the_transformer(source: int, target: int) -> None:
+    config = TransformerConfig(
+        8, 2, 24, source_vocab=13, target_vocab=13, n_encoder=2, n_decoder=3, dropout=0.0
+    )
+    model = Transformer(config)
+    s, t = torch.ones(1, source).long(), torch.ones(1, target).long()
+    forward = counted_flops(lambda s: model.scores(model.hidden(s, t)), s)
+    assert forward == transformer_flops(config, source, target)
+    trained = counted_training_flops(lambda: model.scores(model.hidden(s, t)).sum())
+    assert trained == 3 * forward

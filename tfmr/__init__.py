@@ -12,8 +12,8 @@ Every module contains one idea and imports only from the modules before it::
     errors → notebook → records → special_tokens → dtype → config → translator → recurrent
            → kv_cache → attention → additive_attention → local_attention → tiled_attention
            → position → layers → encoder → decoder → model → seq2seq → registry → fast → data
-           → decode → train → analysis → sequence_layers → complexity → family → figures
-           → widgets → commands → __main__
+           → decode → train → analysis → sequence_layers → complexity → training_memory
+           → scaling_law → family → figures → widgets → commands → __main__
 
 The axis names in the jaxtyping annotations are the same everywhere; the appendix *Notation* of the
 book defines them.

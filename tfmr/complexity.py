@@ -13,7 +13,7 @@ Maximum path length
     :func:`layers_to_connect` and :func:`steps_to_connect` measure by perturbation.
 """
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import FlopCounterMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from tfmr.config import TransformerConfig
 from tfmr.errors import require
 from tfmr.local_attention import MIN_CHUNK
 from tfmr.sequence_layers import RecurrentLayer, SequenceLayer
@@ -90,6 +91,33 @@ def feed_forward_flops(length: int, d_model: int, d_ff: int) -> int:
     return 4 * length * d_model * d_ff
 
 
+def transformer_flops(config: TransformerConfig, source: int, target: int) -> int:
+    """The FLOPs of the forward pass of the encoder-decoder and its logits for one sentence pair.
+
+    The backward pass has twice as many: each product of two matrices has two gradients, and each
+    of them is a product of the same size.
+    """
+    d = config.d_model
+    networks = feed_forward_flops(1, d, config.d_ff)
+    encoder = projection_flops(source, d) + attention_flops(source, d) + source * networks
+    decoder = projection_flops(target, d) + attention_flops(target, d) + target * networks
+    # The target is projected to queries and outputs, the source to keys and values.
+    cross = (projection_flops(target, d) + projection_flops(source, d)) // 2
+    cross += 4 * target * source * d
+    output = 2 * target * d * config.target_vocab
+    return config.n_encoder * encoder + config.n_decoder * (decoder + cross) + output
+
+
+def counted_training_flops(loss: Callable[[], Tensor]) -> int:
+    """The FLOPs of ``loss()`` and of its backward pass, counted as by :func:`counted_flops`.
+
+    The gradients are added to those of the parameters, as in every backward pass.
+    """
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        loss().backward()
+    return int(counter.get_total_flops())
+
+
 @torch.no_grad()
 def counted_flops(function: Function, x: Tensor) -> int:
     """The FLOPs of ``function(x)``, counted by PyTorch.
@@ -101,23 +129,28 @@ def counted_flops(function: Function, x: Tensor) -> int:
     return int(counter.get_total_flops())
 
 
-def saved_bytes(function: Callable[[], Tensor]) -> int:
+def saved_bytes(function: Callable[[], object], exclude: Iterable[Tensor] = ()) -> int:
     """The bytes of all tensors that autograd keeps for the backward pass of ``function()``.
 
     Tensors that share their storage, such as views, count once. What the backward pass allocates
     is not counted.
+
+    Args:
+        function: computes a result from which the backward pass can start.
+        exclude: tensors that do not count, for example parameters.
     """
-    storages: dict[int, int] = {}
+    excluded = {tensor.untyped_storage().data_ptr() for tensor in exclude}
+    storages: dict[int, Tensor] = {}  # keeps the tensors alive, so that no address is used twice
 
     def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        storages[storage.data_ptr()] = storage.nbytes()
+        address = tensor.untyped_storage().data_ptr()
+        if address not in excluded:
+            storages.setdefault(address, tensor)
         return tensor
 
     with saved_tensors_hooks(keep, lambda tensor: tensor):
-        result = function()  # which holds the saved tensors, so that no address is used twice
-    del result
-    return sum(storages.values())
+        function()
+    return sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
 
 
 @torch.no_grad()

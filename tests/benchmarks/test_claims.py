@@ -70,6 +70,8 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
         ("parallel", "losses", [6.0] * 10, "parallel: FSDP, 4 processes, 1 batches: the losses"),
         ("parallel", "bytes", [2000], "parallel: FSDP, 4 processes, 1 batches: bytes of collec"),
         ("parallel", "sent", [4_000_000], "parallel: FSDP, 4 processes, 1 batches: bytes sent"),
+        ("scaling-law", "loss", 9.0, "scaling-law: the loss falls with the tokens, width 96"),
+        ("utilisation", "share_of_peak", 1.2, "utilisation: no step reaches the peak"),
     ],
 )
 def test_a_changed_value_is_reported(

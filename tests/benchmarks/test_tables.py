@@ -275,6 +275,29 @@ def test_copying_shows_mean_and_range_by_length() -> None:
     assert "| one | 1,234 | 1,200 | 1.000 (1.000–1.000) | 0.375 (0.250–0.500) |" in text
 
 
+def test_the_scaling_law_shows_the_loss_by_weights_and_steps() -> None:
+    rows = [
+        {"width": width, "weights": 1000 * width, "steps": steps, "seed": seed, "loss": loss + seed}
+        for width, steps, loss in ((16, 10, 5.0), (16, 5, 6.0), (32, 10, 3.0), (32, 5, 4.0))
+        for seed in (0, 1)
+    ]
+    settings = {"corpus": "x", "n_layers": 2, "batch": 8, "seeds": [0, 1]}
+    text = section("x", {**SPEED, "kind": "scaling law", "rows": rows, "settings": settings})
+    assert "| d_model | weights | 5 steps | 10 steps |" in text
+    assert "| 32 | 32,000 | 4.500 (4.000–5.000) | 3.500 (3.000–4.000) |" in text
+
+
+def test_the_utilisation_names_the_rate_of_the_peak() -> None:
+    rows = [
+        {"model": "matrix product", "flops": 4e9, "seconds": [0.1, 0.2, 0.1]},
+        {"model": "GPT", "parameters": 1234, "tokens": 512, "flops": 5e8, "share_of_peak": 0.25},
+    ]
+    settings = {"precision": "fp32", "peak_size": 2048, "rounds": 3, "load_average": 0.5}
+    text = section("x", {**SPEED, "kind": "utilisation", "rows": rows, "settings": settings})
+    assert "(40 GFLOP/s)" in text
+    assert "| GPT | 1,234 | 512 | 0.50 | 0.25 |" in text
+
+
 def test_family_shows_mean_and_range_by_model() -> None:
     rows = [
         {"model": "majority", "accuracy": 0.1},
