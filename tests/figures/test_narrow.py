@@ -3,6 +3,7 @@
 import struct
 from base64 import b64decode
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from matplotlib.text import Text
@@ -12,7 +13,7 @@ from tfmr.figures.narrow import NARROW, PANELS, narrow
 from tfmr.figures.style import Figure, figure, heatmap
 
 
-def chart(columns: int = 1, rows: int = 1, **grid: bool) -> Figure:
+def chart(columns: int = 1, rows: int = 1, **grid: Any) -> Figure:
     fig, axes = figure(rows, columns, **grid)
     for number, each in enumerate(axes, 1):
         each.plot([0, 1, 2], [0, 1, 4], label="a curve")
@@ -146,6 +147,10 @@ def squeezed() -> Figure:
     return fig
 
 
+def broken() -> Figure:
+    return chart(2, sharey=True, width_ratios=[3, 1])
+
+
 def barred() -> Figure:
     fig, panels = figure(1, 2)
     image = [axes.imshow([[0, 1], [1, 0]]) for axes in panels][-1]
@@ -155,8 +160,8 @@ def barred() -> Figure:
 
 @pytest.mark.parametrize(
     "fig",
-    [overlapping(), cut(), squeezed(), barred(), chart(PANELS + 1), sheet(6.0, 3.0)[0]],
-    ids=["overlapping", "cut", "squeezed", "barred", "many", "diagram"],
+    [overlapping(), cut(), squeezed(), broken(), barred(), chart(PANELS + 1), sheet(6.0, 3.0)[0]],
+    ids=["overlapping", "cut", "squeezed", "broken", "barred", "many", "diagram"],
 )
 def test_no_layout_that_is_not_legible(fig: Figure) -> None:
     assert narrow(fig) is None

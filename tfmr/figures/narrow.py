@@ -50,7 +50,7 @@ def narrow(fig: Figure) -> Figure | None:
 
 
 def _panels(fig: Figure) -> list[Axes]:
-    """The axes of a figure that can be put in one column; none for a single diagram."""
+    """The axes that can be put in one column; none for a single diagram or a broken axis."""
     panels = [axes for axes in fig.axes if axes.get_subplotspec() is not None]
     grids = {spec.get_gridspec() for axes in panels if (spec := axes.get_subplotspec())}
     stacked = len(_rows(panels)) == len(panels)
@@ -59,7 +59,15 @@ def _panels(fig: Figure) -> list[Axes]:
         return []
     if stacked and not all(axes.axison for axes in panels):
         return []
-    return panels
+    return [] if any(map(_is_broken, _rows(panels))) else panels
+
+
+def _is_broken(row: Sequence[Axes]) -> bool:
+    """Whether panels are the parts of one broken axis: one vertical axis, different widths."""
+    spec = row[0].get_subplotspec()
+    widths = set(spec.get_gridspec().get_width_ratios()) if spec else set()
+    shared = row[0].get_shared_y_axes()
+    return len(widths) > 1 and all(shared.joined(row[0], axes) for axes in row[1:])
 
 
 def _rows(panels: Sequence[Axes]) -> list[list[Axes]]:
