@@ -225,6 +225,20 @@ def test_paper_cuts_nothing_and_has_no_controls(visit: Visit, name: str, theme: 
         page.emulate_media(media="screen")
 
 
+@pytest.mark.parametrize("name", ["02-gates.html", "13-inside-a-trained-model.html"])
+def test_a_live_figure_fits_a_sheet(visit: Visit, name: str) -> None:
+    page = visit.open(name, width=665)  # A4 without its margins: 176 mm by 259 mm
+    page.emulate_media(media="print")
+    try:
+        heights = page.locator("figure.interactive").evaluate_all(
+            "figures => figures.map(e => e.getBoundingClientRect().height)"
+        )
+        assert heights
+        assert max(heights) <= 979
+    finally:
+        page.emulate_media(media="screen")
+
+
 def test_a_canonical_address_and_a_picture_only_for_a_published_book(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
