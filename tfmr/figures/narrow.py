@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from itertools import combinations
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -65,9 +66,9 @@ def _panels(fig: Figure) -> list[Axes]:
 def _is_broken(row: Sequence[Axes]) -> bool:
     """Whether panels are the parts of one broken axis: one vertical axis, different widths."""
     spec = row[0].get_subplotspec()
-    widths = set(spec.get_gridspec().get_width_ratios()) if spec else set()
+    widths = np.unique(spec.get_gridspec().get_width_ratios() if spec else 1)
     shared = row[0].get_shared_y_axes()
-    return len(widths) > 1 and all(shared.joined(row[0], axes) for axes in row[1:])
+    return widths.size > 1 and all(shared.joined(row[0], axes) for axes in row[1:])
 
 
 def _rows(panels: Sequence[Axes]) -> list[list[Axes]]:
