@@ -3,21 +3,37 @@
 A notebook has a figure as the output of a cell, with an alternative text. Its caption is the
 italic text with which the next paragraph begins; if there is none, the first statement of the
 alternative text.
+
+Most figures have a second, narrow layout in the metadata of their output. It is written to
+``_static/narrow`` with the name of the picture, and phones display it (see ``lean``).
 """
 
+import base64
+import hashlib
+import json
 import re
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 from chapters import chapter_number, is_mime_bundle, parts_of
 from docutils import nodes
+from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-PICTURES = ("image/png", "image/svg+xml")
+PNG = "image/png"
+PICTURES = (PNG, "image/svg+xml")
 LIVE = "application/vnd.jupyter.widget-view+json"
+END_OF_SENTENCE = re.compile(r"[^.?!]*[.?!](?=\s|$)")
 STATEMENT = re.compile(r"(.{25,}?\S)[.;:](?=\s|$)")
 BETWEEN = 40
+
+
+NARROW = "_static/narrow"
+"""The folder of the layouts for phones."""
 
 
 class numbered_figure(nodes.General, nodes.Element):  # noqa: N801
@@ -50,14 +66,32 @@ def end_of_caption(parts: list[nodes.Node]) -> int:
     return end
 
 
+def split_caption(parts: list[nodes.Node]) -> tuple[list[nodes.Node], list[nodes.Node]]:
+    """The parts of a paragraph that belong to its italic sentences, and the rest.
+
+    The last italic sentence may end with an upright word or a formula.
+    """
+    end = end_of_caption(parts)
+    caption, rest = parts[:end], parts[end:]
+    while rest and not caption[-1].astext().rstrip().endswith((".", "?", "!")):
+        part = rest.pop(0)
+        found = END_OF_SENTENCE.match(part) if isinstance(part, nodes.Text) else None
+        caption.append(nodes.Text(found.group()) if found else part)
+        if found:
+            rest.insert(0, nodes.Text(part[found.end() :]))
+    if rest and isinstance(rest[0], nodes.Text):
+        rest[0] = nodes.Text(rest[0].lstrip())
+    return caption, [part for part in rest if part.astext()]
+
+
 def upright(parts: list[nodes.Node]) -> list[nodes.Node]:
     """Italic sentences as plain text, and their exceptions in italics."""
     made: list[nodes.Node] = []
     for part in parts:
         if isinstance(part, nodes.emphasis):
             made.extend(part.children)
-        elif isinstance(part, nodes.Text) and part.strip(" ,;()"):
-            word = part.strip()
+        elif isinstance(part, nodes.Text) and part.strip(" ,;().?!"):
+            word = part.strip(" ,;().?!")
             before, after = part[: part.index(word)], part[part.index(word) + len(word) :]
             made += [nodes.Text(before), nodes.emphasis("", word), nodes.Text(after)]
         else:
@@ -103,10 +137,36 @@ class NumberFigures(SphinxTransform):
         parts = parts_of(following) if isinstance(following, nodes.paragraph) else []
         if not (parts and isinstance(parts[0], nodes.emphasis)):
             return []
-        end = end_of_caption(parts)
-        body = [nodes.Text(parts[end].lstrip()), *parts[end + 1 :]] if end < len(parts) else []
+        caption, body = split_caption(parts)
         following.replace_self(nodes.paragraph("", "", *body) if body else [])
-        return upright(parts[:end])
+        return upright(caption)
+
+
+class WriteNarrowFigures(SphinxTransform):
+    """Write the layouts of figures for phones."""
+
+    default_priority = 857
+
+    def apply(self, **kwargs: Any) -> None:
+        """Write a file for every picture with such a layout."""
+        source = Path(self.env.doc2path(self.env.docname))
+        if source.suffix != ".ipynb":
+            return
+        folder = Path(self.app.outdir, NARROW)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, picture in narrow_layouts(json.loads(source.read_text(encoding="utf-8"))):
+            picture.save(folder / f"{name}.webp", lossless=True, quality=100, method=4)
+
+
+def narrow_layouts(notebook: dict[str, Any]) -> Iterator[tuple[str, Image.Image]]:
+    """The layouts for phones in a notebook, with the names that MyST-NB gives the pictures."""
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", ()):
+            layout = output.get("metadata", {}).get(PNG, {}).get("narrow")
+            if layout:
+                picture = base64.b64decode("".join(output["data"][PNG]))
+                name = hashlib.sha256(picture).hexdigest()
+                yield name, Image.open(BytesIO(base64.b64decode(layout)))
 
 
 class CodeBelowFigures(SphinxPostTransform):
@@ -149,5 +209,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_node(numbered_figure, html=(open_figure, close_figure))
     app.add_node(numbered_caption, html=(open_caption, close_caption))
     app.add_transform(NumberFigures)
+    app.add_transform(WriteNarrowFigures)
     app.add_post_transform(CodeBelowFigures)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -17,10 +17,12 @@ from pathlib import Path
 from posixpath import normpath
 from urllib.parse import urljoin
 
+from figures import NARROW
 from icons import PACKAGE, icon
 from PIL import Image
 from sphinx.application import Sphinx
 
+from tfmr.figures.narrow import NARROW as INCHES
 from tools import vendor
 
 SCRIPT = Path(__file__).with_suffix(".cjs")
@@ -72,6 +74,9 @@ EMPTY_HEADER = re.compile(r'<th class="head[^"]*">\s*(?:<p>\s*</p>)?\s*</th>')
 TABLES = frozenset({"table", "docutils", "indextable"})
 NOT_LAZY = 1
 """The first pictures of a page, which are loaded at once."""
+PHONE = "screen and (max-width: 640px)"
+"""Where the narrow layout of a figure is displayed."""
+NARROW_WIDTH = round(96 * INCHES)
 
 
 def attribute(name: str) -> re.Pattern[str]:
@@ -161,8 +166,9 @@ class Site:
 
     def css(self) -> str:
         """The style sheet of the site."""
-        # The id in :is() gives these classes the precedence that the attributes had.
-        rules = [f":is(.{name},#s){{{style}}}" for style, name in self.styles.items()]
+        # The id gives these classes the precedence that the attributes had. In :is(), a browser
+        # would not find the rule by its class, and would test every element of a page for it.
+        rules = [f".{name}:not(#s){{{style}}}" for style, name in self.styles.items()]
         css = "\n".join([*map(self.read, self.sheets), *self.inline, *rules])
         made: dict[str, str] = vendor.run_node(SCRIPT, {"css": css, "words": sorted(self.words)})
         return made["css"]
@@ -382,7 +388,19 @@ class Page(HTMLParser):
             self.pictures += 1
             if self.pictures > NOT_LAZY:
                 raw = having(having(raw, "loading", "lazy"), "decoding", "async")
-        return raw
+        return self.narrow(Path(values["src"]).stem, raw)
+
+    def narrow(self, name: str, raw: str) -> str:
+        """The tag of a picture, with its layout for phones if it has one."""
+        path = f"{NARROW}/{name}.webp"
+        if not (self.site.out / path).is_file():
+            return raw
+        with Image.open(self.site.out / path) as picture:
+            height = round(NARROW_WIDTH * picture.height / picture.width)
+        return (
+            f'<picture><source media="{PHONE}" srcset="{self.root}{path}" '
+            f'width="{NARROW_WIDTH}" height="{height}" />{raw}</picture>'
+        )
 
 
 def finish(app: Sphinx, failure: Exception | None) -> None:

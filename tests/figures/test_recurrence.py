@@ -86,6 +86,11 @@ def test_norms_by_distance() -> None:
     assert list(fig.axes[0].lines[1].get_ydata()) == [1.0, 0.5, 0.25]
 
 
+def test_norms_by_distance_differ_in_more_than_colour() -> None:
+    fig = norms_by_distance({name: [1.0, 0.5] for name in "abcd"})
+    assert len({line.get_linestyle() for line in fig.axes[0].lines[1:]}) == 4
+
+
 def test_recall_by_distance() -> None:
     fig = recall_by_distance({"RNN": {5: 1.0, 60: 0.25}}, 0.25, "alternative")
     assert fig.alt == "alternative"

@@ -40,7 +40,7 @@ def test_png_size() -> None:
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", png[16:24])
     assert (width, height) == (int(WIDTH * DPI), int(2.6 * DPI))
-    assert size == {"width": round(WIDTH * 96)}
+    assert size["width"] == round(WIDTH * 96)
     assert len(png) < 60_000
 
 
@@ -52,7 +52,7 @@ def test_large_png_has_a_lower_resolution() -> None:
     png, size = fig._repr_png_()
     (width,) = struct.unpack(">I", png[16:20])
     assert width in {int(WIDTH * dpi) for dpi in LOWER_DPI}
-    assert size == {"width": round(WIDTH * 96)}
+    assert size["width"] == round(WIDTH * 96)
     assert len(png) <= PNG_BYTES or width == int(WIDTH * LOWER_DPI[-1])
 
 

@@ -14,6 +14,7 @@ from PIL import Image
 from tests.pages.conftest import SITE, Visit
 from tests.pages.test_every_page import READING
 from tfmr.figures import palette
+from tfmr.figures.narrow import NARROW
 from tools import ROOT
 from tools.notebooks import chapters
 
@@ -153,6 +154,28 @@ def test_figures_on_a_dark_page_have_the_colours_of_the_palette(visit: Visit) ->
         assert max(abs(a - b) for a, b in zip(found, wanted, strict=True)) <= 4, hue
 
 
+def test_a_phone_shows_most_figures_without_scrolling(visit: Visit) -> None:
+    page = visit.open("06-position.html", width=390)
+    bodies = page.locator("figure.numbered:not(.interactive) .figure-body:has(picture)")
+    assert bodies.count() == 6
+    for body in bodies.all():
+        image = body.locator("img")
+        image.scroll_into_view_if_needed()
+        assert image.evaluate("e => e.decode().then(() => e.currentSrc)").count("/narrow/") == 1
+        assert body.evaluate("e => e.scrollWidth <= e.clientWidth")
+        assert image.evaluate("e => e.width") == round(96 * NARROW)
+        alone = body.locator("a.image-reference")
+        assert "/narrow/" not in str(alone.get_attribute("href"))
+    wide = visit.open("06-position.html").locator("figure picture img").first
+    assert "/narrow/" not in wide.evaluate("e => e.decode().then(() => e.currentSrc)")
+
+
+def test_rules_are_found_by_their_class() -> None:
+    css = (SITE / "_static" / "site.css").read_text(encoding="utf-8")
+    slow = re.findall(r"[{},]:is\([^)]*#[^)]*\)\{", css)
+    assert slow == [], "every element of a page is tested for these rules; write .name:not(#s)"
+
+
 def test_the_cover_shows_the_book_at_work(visit: Visit) -> None:
     page = visit.open("index.html")
     buttons = page.locator("a.button")
@@ -198,6 +221,20 @@ def test_paper_cuts_nothing_and_has_no_controls(visit: Visit, name: str, theme: 
         assert background == "rgb(255, 255, 255)"
         ink = page.locator("article p").first.evaluate("e => getComputedStyle(e).color")
         assert ink == "rgb(31, 41, 51)"
+    finally:
+        page.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize("name", ["02-gates.html", "13-inside-a-trained-model.html"])
+def test_a_live_figure_fits_a_sheet(visit: Visit, name: str) -> None:
+    page = visit.open(name, width=665)  # A4 without its margins: 176 mm by 259 mm
+    page.emulate_media(media="print")
+    try:
+        heights = page.locator("figure.interactive").evaluate_all(
+            "figures => figures.map(e => e.getBoundingClientRect().height)"
+        )
+        assert heights
+        assert max(heights) <= 979
     finally:
         page.emulate_media(media="screen")
 
@@ -270,6 +307,28 @@ def test_an_italic_caption_becomes_upright() -> None:
     made = figures.upright(parts[:end])
     assert "".join(part.astext() for part in made) == "The pronoun it attends to n nouns."
     assert [part.astext() for part in made if isinstance(part, nodes.emphasis)] == ["it"]
+
+
+def test_an_italic_caption_ends_with_its_sentence() -> None:
+    def caption(*parts: nodes.Node) -> tuple[str, str]:
+        taken, rest = figures.split_caption(list(parts))
+        made = "".join(part.astext() for part in figures.upright(taken))
+        return made, "".join(part.astext() for part in rest)
+
+    sentence = nodes.emphasis("", "It attends mostly to")
+    assert caption(sentence, nodes.Text(" dog. The vectors are given.")) == (
+        "It attends mostly to dog.",
+        "The vectors are given.",
+    )
+    formula = nodes.math("", "W_h")
+    assert caption(sentence, nodes.Text(" "), formula, nodes.Text(". The rest.")) == (
+        "It attends mostly to W_h.",
+        "The rest.",
+    )
+    whole = nodes.emphasis("", "All of it.")
+    assert caption(whole, nodes.Text(" The rest. More.")) == ("All of it.", "The rest. More.")
+    assert caption(whole) == ("All of it.", "")
+    assert caption(sentence, nodes.Text(" dog.")) == ("It attends mostly to dog.", "")
 
 
 def test_the_first_question_is_marked() -> None:

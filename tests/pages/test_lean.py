@@ -89,6 +89,20 @@ def test_pictures_have_their_size(site: lean.Site) -> None:
     assert '<img src="a.png" width="200" height="50" loading="lazy" decoding="async"/>' in text
 
 
+def test_a_phone_gets_the_narrow_layout_of_a_figure(site: lean.Site) -> None:
+    folder = site.out / "_static" / "narrow"
+    folder.mkdir()
+    Image.new("RGB", (2 * lean.NARROW_WIDTH, 400)).save(folder / "a.webp")
+    text = rewrite(site, '<img alt="A chart." src="../a.png"/>', "book/page.html")
+    assert text == (
+        '<picture><source media="screen and (max-width: 640px)" '
+        f'srcset="../_static/narrow/a.webp" width="{lean.NARROW_WIDTH}" height="200" />'
+        '<img alt="A chart." src="../a.png" width="400" height="100"/></picture>'
+    )
+    (site.out / "b.png").write_bytes(PICTURE)
+    assert "<picture>" not in rewrite(site, '<img src="b.png"/>')
+
+
 def test_icons_are_drawings(site: lean.Site) -> None:
     text = rewrite(site, '<i class="theme-switch fa-solid fa-sun fa-lg" data-mode="light"></i>')
     assert text.startswith('<svg class="icon theme-switch" data-mode="light" viewBox="0 0 16 16"')
@@ -129,7 +143,7 @@ def test_the_style_sheet_has_the_rules_that_occur(site: lean.Site) -> None:
     assert ".used{color:red" in css
     assert "url(x.svg)" in css
     assert "url(a/f.woff2)" in css or 'url("a/f.woff2")' in css
-    assert "top:1px" in css
+    assert ".style-0:not(#s){top:1px" in css
 
 
 def test_no_page_needs_an_exception_from_the_policy() -> None:

@@ -1,6 +1,8 @@
 """Definitions and citations in the margin of a wide page."""
 
+import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 from docutils import nodes
@@ -51,12 +53,63 @@ def test_a_paper_has_its_label_and_its_title() -> None:
     assert not [note for note in margins.papers().values() if "{" in note or "\\" in note]
 
 
+def notes(docname: str, *sections: nodes.Node) -> list[str]:
+    """The notes that a page with these sections gets, each as HTML."""
+    document = new_document("page")
+    document.settings.env = SimpleNamespace(
+        docname=docname,
+        margin_notes={
+            "glossary": {f"t{i}": f"<b>t{i}</b>" for i in range(6)},
+            "bibliography": {"paper": "<b>a paper</b>"},
+        },
+    )
+    document += list(sections)
+    margins.NotesInMargin(document).run()
+    for note in document.findall(nodes.raw):
+        [text, same] = note.parent.children
+        assert isinstance(text, nodes.paragraph)
+        assert same is note
+    return [note.astext() for note in document.findall(nodes.raw)]
+
+
+def linked(*targets: str) -> nodes.paragraph:
+    links = [nodes.reference("", "a link", refuri=target) for target in targets]
+    return nodes.paragraph("", "", *links)
+
+
+def test_only_the_first_link_of_a_page_has_a_note() -> None:
+    found = notes(
+        "book/04-self-attention",
+        nodes.section("", linked("glossary.html#t1", "glossary.html#t1"), linked("x.html#t2")),
+        nodes.section("", linked("glossary.html#t1"), linked("bibliography.html#paper")),
+        nodes.section("", linked("glossary.html#unknown"), linked("glossary.html#t2")),
+    )
+    shown = [f"<p><b>{name}</b></p>" for name in ("t1", "a paper", "t2")]
+    assert [re.sub("</?div[^>]*>", "", note) for note in found] == shown
+    assert all('role="note"' in note for note in found)
+
+
+def test_a_paragraph_has_few_notes_and_the_next_one_the_rest() -> None:
+    targets = [f"glossary.html#t{i}" for i in range(5)]
+    found = notes("book/x", nodes.section("", linked(*targets), linked(*targets)))
+    assert [re.findall(r"t\d", note) for note in found] == [["t0", "t1", "t2"], ["t3", "t4"]]
+
+
+def test_exercises_lists_and_other_pages_have_no_notes() -> None:
+    paragraph = linked("glossary.html#t1")
+    item = nodes.bullet_list("", nodes.list_item("", paragraph.deepcopy()))
+    exercise = nodes.section("", paragraph.deepcopy(), classes=["exercise"])
+    assert notes("book/x", nodes.section("", item), exercise) == []
+    for docname in (margins.GLOSSARY, "index"):
+        assert notes(docname, nodes.section("", paragraph.deepcopy())) == []
+
+
 @pytest.mark.parametrize("name", ["00-primer.html", "04-self-attention.html", "12-decoding.html"])
 def test_notes_stand_beside_their_paragraphs(visit: Visit, name: str) -> None:
     page = visit.open(name)
-    notes = page.evaluate(f"() => {NOTES}.length")
-    assert notes >= 5
-    assert page.evaluate(SHOWN) == notes
+    number = page.evaluate(f"() => {NOTES}.length")
+    assert number >= 5
+    assert page.evaluate(SHOWN) == number
     assert page.evaluate(MISPLACED) == []
     texts = page.locator(".margin-notes p").all_inner_texts()
     assert len(texts) == len(set(texts)), "a note stands at the first link of the page only"

@@ -107,12 +107,21 @@ def test_the_summary_states_the_prediction_at_the_end() -> None:
             {"lstm": (network(LSTMCell)[0], nn.Linear(2, 3))},
             "classifier must have d_in=3 and at most 5 classes: got 2 and 3",
         ),
+        (
+            {"gru": (network(GRUCell)[0], nn.Linear(3, 6))},
+            "classifier must have d_in=3 and at most 5 classes: got 3 and 6",
+        ),
         ({"vocabulary": list("AABxy")}, "2 to 8 different tokens: got"),
+        ({"vocabulary": ["A"], "sequence": ["A", "A"]}, "2 to 8 different tokens: got"),
+        ({"vocabulary": list("ABCDEFGHx"), "sequence": ["A", "x"]}, "2 to 8 different tokens: got"),
         ({"sequence": ["A"]}, "2 to 12 tokens of the vocabulary: got"),
+        ({"sequence": ["A"] * 13}, "2 to 12 tokens of the vocabulary: got"),
         ({"sequence": ["A", "Q"]}, "2 to 12 tokens of the vocabulary: got .'A', 'Q'."),
         ({"cell": "RNN"}, "cell must be one of LSTM, GRU: got RNN"),
+        ({"step": 0}, "step must be from 1 to 8: got 0"),
         ({"step": 9}, "step must be from 1 to 8: got 9"),
         ({"unit": 0}, "unit must be from 1 to 3: got 0"),
+        ({"unit": 4}, "unit must be from 1 to 3: got 4"),
     ],
 )
 def test_invalid_arguments_raise_tfmr_error(change: dict[str, Any], message: str) -> None:

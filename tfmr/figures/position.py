@@ -174,11 +174,12 @@ def accuracy_by_position(
     fig, (axes,) = figure(height=2.7)
     axes.axvspan(first, trained_length - 0.5, color=GRID, alpha=0.5, lw=0)
     axes.axhline(chance, color=MUTED, lw=1.2, ls="--", label="chance")
-    for (label, values), colour in zip(
-        curves.items(), cycle((GREEN, BLUE, ORANGE, PURPLE)), strict=False
-    ):
-        places = range(first, first + len(values))
-        axes.plot(places, values, "o-", ms=4, lw=1.4, label=label, color=colour, clip_on=False)
+    looks = zip((GREEN, BLUE, ORANGE, PURPLE), "osD^", strict=True)
+    for (label, values), (colour, marker) in zip(curves.items(), cycle(looks), strict=False):
+        axes.plot(
+            range(first, first + len(values)), values,
+            marker=marker, ms=4, lw=1.4, label=label, color=colour, clip_on=False,
+        )  # fmt: skip
     axes.set(xlabel="position", ylabel="accuracy", ylim=(0, 1.02))
     axes.margins(x=0)
     fig.legend(loc="outside right center")

@@ -19,6 +19,9 @@ from tfmr.figures.style import (
     styled,
 )
 
+LINES = ("-", "--", ":", "-.")
+"""Styles of lines, so that curves also differ for readers who see few of the hues."""
+
 
 @styled
 def unrolled_rnn(tokens: Sequence[str]) -> Figure:
@@ -124,8 +127,8 @@ def norms_by_distance(
     """Norms on a logarithmic axis against the distance, which starts at 0."""
     fig, (axes,) = figure(height=3.0)
     axes.axhline(1, color=GRID, lw=1)
-    for label, values in curves.items():
-        axes.semilogy(range(len(values)), values, label=label)
+    for (label, values), style in zip(curves.items(), cycle(LINES), strict=False):
+        axes.semilogy(range(len(values)), values, label=label, linestyle=style)
     axes.set(xlabel="distance in steps", ylabel=quantity)
     axes.margins(x=0)
     fig.legend(loc="outside right center")

@@ -4,6 +4,7 @@ The colours are those of :mod:`tfmr.figures.palette`. Figures have a white backg
 change their colours with a CSS filter.
 """
 
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from statistics import mean
@@ -16,6 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure as MatplotlibFigure
+
+from tfmr.figures.narrow import narrow
 
 # The figures import the colours from here.
 from tfmr.figures.palette import BLUE as BLUE
@@ -36,7 +39,7 @@ SIGNED = LinearSegmentedColormap.from_list("tfmr.signed", [ORANGE, "#ffffff", BL
 """For signed values: orange is negative, white zero, blue positive."""
 
 WIDTH = 6.2
-"""Width in inches, as displayed in the text column; phones display about 60 % of it."""
+"""Width in inches, as displayed in the text column."""
 CONTRAST = 4.5
 """The smallest contrast of text of normal size that WCAG 2 allows at level AA."""
 DPI = 144
@@ -84,6 +87,9 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 class Figure(MatplotlibFigure):
     """A matplotlib figure that a notebook displays once, as PNG, with an alternative text.
 
+    The metadata of the PNG has a second one, ``narrow``, in Base64, if the figure has a layout for
+    phones (:func:`tfmr.figures.narrow.narrow`). Only the site uses it.
+
     ``alt`` describes the figure, including the numbers that it shows. It is the ``repr`` of the
     figure, so nbval compares it with every run, and the page uses it as the alternative text of the
     image.
@@ -94,15 +100,25 @@ class Figure(MatplotlibFigure):
     def __repr__(self) -> str:
         return self.alt or super().__repr__()
 
-    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        FigureCanvasAgg(self)
-        for dpi in (DPI, *LOWER_DPI):
-            buffer = BytesIO()
-            self.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
-            if len(buffer.getvalue()) <= PNG_BYTES:
-                break
+    def _repr_png_(self) -> tuple[bytes, dict[str, int | str]]:
+        png = _png(self)
         # No height: the page would keep it when a narrow screen reduces the width.
-        return buffer.getvalue(), {"width": round(self.get_figwidth() * 96)}
+        metadata: dict[str, int | str] = {"width": round(self.get_figwidth() * 96)}
+        phone = narrow(self)
+        if phone is not None:
+            metadata["narrow"] = b64encode(_png(phone)).decode()
+        return png, metadata
+
+
+def _png(fig: MatplotlibFigure) -> bytes:
+    """A figure as PNG, with as many dots per inch as ``PNG_BYTES`` allows."""
+    FigureCanvasAgg(fig)
+    for dpi in (DPI, *LOWER_DPI):
+        buffer = BytesIO()
+        fig.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+        if len(buffer.getvalue()) <= PNG_BYTES:
+            break
+    return buffer.getvalue()
 
 
 @styled
