@@ -4,6 +4,7 @@
 a sentence, or a model, no longer matches it; it is not an error in the code.
 """
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
@@ -564,6 +565,15 @@ def family(records: dict[str, Record]) -> Claims:
     ):
         least = min(low for low, _ in values(name, model, column))
         yield f"family-{name}: {model} is ahead of the n-gram model: {least}", least > 0
+    original = values("changes", "2017", "loss")
+    signs = {"pre-norm": -1, "separate output matrix": -1, "no biases": 1, "all changes": -1}
+    for name in dict.fromkeys(row["model"] for row in records["family-changes"]["rows"]):
+        if name == "2017":
+            continue
+        effect = paired_difference(values("changes", name, "loss"), original)
+        sign = 0 if effect.is_noise else math.copysign(1, effect.mean)
+        claim = f"family-changes: {name}: {effect.low:.3f} to {effect.high:.3f}"
+        yield claim, sign == signs.get(name, 0)
     for task in TASKS:
         worst = min(values("tasks", "T5 with prefixes", task))
         best = max(values("tasks", "T5 without prefixes", task))

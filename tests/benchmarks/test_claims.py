@@ -65,6 +65,7 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
         ("family-digits", "accuracy", 0.5, "family-digits: ViT is ahead of logistic regression"),
         ("family-gpt-pocket", "ahead_of_best_n_gram_nats", [-1, 1], "family-gpt-pocket: GPT is"),
         ("family-bert-pocket", "ahead_of_n_gram_nats", [-1, 1], "family-bert-pocket: BERT is"),
+        ("family-changes", "loss", 9.0, "family-changes: all changes"),
         ("family-tasks", "copy", 0.99, "family-tasks: the prefix improves copy"),
         ("parallel", "weights", [1, 2], "parallel: FSDP, 4 processes, 1 batches: bytes stored"),
         ("parallel", "losses", [6.0] * 10, "parallel: FSDP, 4 processes, 1 batches: the losses"),
