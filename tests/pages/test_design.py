@@ -179,7 +179,7 @@ def test_rules_are_found_by_their_class() -> None:
 def test_the_cover_shows_the_book_at_work(visit: Visit) -> None:
     page = visit.open("index.html")
     buttons = page.locator("a.button")
-    assert buttons.all_inner_texts() == ["Start with the primer", "I know RNNs → chapter 4"]
+    assert buttons.all_inner_texts() == ["Start with the primer", "I know RNNs → Chapter 4"]
     assert [link.get_attribute("href") for link in buttons.all()] == [
         "00-primer.html",
         "04-self-attention.html",

@@ -20,9 +20,6 @@ from tfmr.figures.style import (
     styled,
 )
 
-Interval = tuple[float, float, float]
-"""A mean, and the lower and the upper end of its confidence interval."""
-
 
 @styled
 def distance_ranges(ranges: Int[Tensor, "query key"]) -> Figure:
@@ -107,13 +104,14 @@ def patch_attention(
 
 
 @styled
-def change_effects(effects: Mapping[str, Interval], baseline: str) -> Figure:
+def change_effects(effects: Mapping[str, tuple[float, float, float]], baseline: str) -> Figure:
     """The difference of the loss that each change makes, with its confidence interval.
 
     An interval that contains zero is grey: the difference is within the noise.
 
     Args:
-        effects: by change, in nats; negative is better.
+        effects: by change, the mean and the lower and upper end of its interval, in nats; negative
+            is better.
         baseline: what was changed.
     """
     fig, (ax,) = figure(height=0.33 * len(effects) + 0.7)
