@@ -12,6 +12,8 @@ from tests.family.models import PAIRS, VOCAB, make_pair
 from tfmr.errors import TfmrError
 from tfmr.family import GPT, T5, Bert, Llama, ViT
 
+DISTANCE = "relative_attention_max_distance"
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -22,6 +24,27 @@ def folder(tmp_path: Path) -> Path:
 def change(folder: Path, **settings: object) -> None:
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+def remove(folder: Path, name: str) -> None:
+    path = folder / "config.json"
+    settings = json.loads(path.read_text())
+    del settings[name]
+    path.write_text(json.dumps(settings))
+
+
+@pytest.mark.parametrize(("kind", "own", "name"), [("gpt2", GPT, "n_inner"), ("t5", T5, DISTANCE)])
+def test_a_setting_that_older_configurations_lack(kind, own, name, tmp_path: Path) -> None:
+    expected, _ = make_pair(kind, tmp_path)
+    remove(tmp_path, name)
+    found = own.from_pretrained(tmp_path)
+    assert_close(found.state_dict(), expected.state_dict())
+
+
+def test_a_missing_setting_is_named(folder: Path) -> None:
+    remove(folder, "hidden_size")
+    with pytest.raises(TfmrError, match="expected the setting 'hidden_size', which is missing"):
+        Llama.from_pretrained(folder)
 
 
 def test_a_checkpoint_in_several_files(tmp_path: Path) -> None:
@@ -86,6 +109,7 @@ def test_a_weight_of_another_shape(folder: Path) -> None:
     [
         ("llama", Llama, {"hidden_act": "relu"}),
         ("llama", Llama, {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1.0}}),
+        ("llama", Llama, {"rope_parameters": None, "rope_scaling": {"type": "linear"}}),
         ("gpt2", GPT, {"activation_function": "relu"}),
         ("bert", Bert, {"hidden_act": "relu"}),
         ("t5", T5, {"feed_forward_proj": "gated-gelu"}),

@@ -190,8 +190,8 @@ class RelativeBias(nn.Module):
 class T5Attention(MultiHeadAttention):
     r"""Multi-head attention with a relative bias, without scaling and without biases.
 
-    Raffel et al. (2020), section 2.1. The factor :math:`1/\sqrt{d_k}` is part of the initial
-    weights of the queries instead.
+    Raffel et al. (2020), section 2.1, and the authors' code, in which the factor
+    :math:`1/\sqrt{d_k}` is part of the initial weights of the queries instead.
 
     Args:
         d_model: size of input and output vectors.

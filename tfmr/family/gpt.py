@@ -42,8 +42,8 @@ class GPTConfig(BlockConfig):
 class GPT(LanguageModel):
     """The decoder of chapter 9 without cross-attention, with pre-norm, GELU and learned positions.
 
-    Radford et al. (2019), section 2.3. GELU is computed by its approximation with tanh, as in the
-    authors' code.
+    Radford et al. (2019), section 2.3, without its smaller initial weights of the residual layers.
+    GELU is computed by its approximation with tanh, as in the authors' code.
 
     Args:
         config: the hyperparameters.
@@ -93,7 +93,7 @@ class GPT(LanguageModel):
             GPTConfig(
                 d_model=d_model,
                 n_heads=config["n_head"],
-                d_ff=config["n_inner"] or 4 * d_model,
+                d_ff=config.get("n_inner") or 4 * d_model,
                 dropout=config["resid_pdrop"],
                 vocab=config["vocab_size"],
                 n_layers=config["n_layer"],

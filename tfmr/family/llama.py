@@ -59,7 +59,7 @@ class LlamaConfig:
     position: Positions = "rotary"
     """Positional encoding: rotary or learned."""
     bias: bool = False
-    """Whether linear layers have biases: ``True`` in 2017."""
+    """Whether the linear layers of the blocks have biases; in 2017, those of attention had none."""
     tied: bool = False
     """Whether the output projection is the transposed embedding: ``True`` in 2017."""
     rope_base: float = 500000.0
@@ -155,6 +155,8 @@ class Llama(LanguageModel):
             "rope_theta": config.get("rope_theta", 10000.0),
             **(config.get("rope_scaling") or {}),
         }
+        if "type" in rope:  # the name in older configurations
+            rope = {"rope_type": rope["type"], **rope}
         d_model, n_heads = config["hidden_size"], config["num_attention_heads"]
         expect(config, hidden_act="silu", attention_bias=False, mlp_bias=False)
         expect(config, head_dim=d_model // n_heads)
@@ -165,7 +167,7 @@ class Llama(LanguageModel):
                 d_model=d_model,
                 n_layers=config["num_hidden_layers"],
                 n_heads=n_heads,
-                n_kv_heads=config["num_key_value_heads"],
+                n_kv_heads=config.get("num_key_value_heads") or n_heads,
                 d_ff=config["intermediate_size"],
                 max_length=config["max_position_embeddings"],
                 tied=config["tie_word_embeddings"],

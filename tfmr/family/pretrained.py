@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from safetensors import SafetensorError
@@ -38,6 +38,16 @@ class Rename(NamedTuple):
     """What replaces it."""
 
 
+class Settings(dict[str, Any]):
+    """A configuration; reading a setting that it lacks raises :class:`TfmrError`."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise TfmrError(
+            f"config.json: expected the setting {name!r}, which is missing; load the checkpoint "
+            "with a current version of Transformers and save it again"
+        )
+
+
 def read_checkpoint(
     folder: str | Path, model_type: str
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -53,7 +63,7 @@ def read_checkpoint(
             another type of model.
     """
     folder = Path(folder)
-    config = _read_json(folder / "config.json")
+    config = Settings(_read_json(folder / "config.json"))
     given = config.get("model_type")
     if given != model_type:
         raise TfmrError(

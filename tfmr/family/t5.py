@@ -222,11 +222,11 @@ class T5(nn.Module):
                 d_k=config["d_kv"],
                 d_ff=config["d_ff"],
                 n_encoder=config["num_layers"],
-                n_decoder=config["num_decoder_layers"],
+                n_decoder=config.get("num_decoder_layers") or config["num_layers"],
                 n_heads=config["num_heads"],
                 dropout=config["dropout_rate"],
                 n_buckets=config["relative_attention_num_buckets"],
-                max_distance=config["relative_attention_max_distance"],
+                max_distance=config.get("relative_attention_max_distance", 128),
                 eps=config["layer_norm_epsilon"],
             )
         )
