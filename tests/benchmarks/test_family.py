@@ -28,7 +28,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(family, "load_pocket", data)
     for source in (family.POCKET, family.CAPTIONS):
-        replacement = family.Source(data, ("a", "b c"), ("a _ c",), 16, 2, 1e-3)
+        replacement = family.Source(data, ("a", "b c"), ("a _ c",), 16, 2, 3, 1e-3)
         for name, (measure, settings) in family.EXPERIMENTS.items():
             if isinstance(measure, partial) and measure.args[0] is source:
                 measured = (partial(measure.func, replacement), settings)
@@ -70,6 +70,25 @@ def test_a_fill_is_scored_by_the_hidden_token() -> None:
     found = family.scores_of_fills(rows, [([0, 2, 1], 2), ([1, 0], 0)])
     assert found.correct.tolist() == [1.0, 0.0]
     assert family.summary(found) == {"perplexity": pytest.approx(8**0.5, abs=1e-3), "accuracy": 0.5}
+
+
+def test_the_tokens_beside_a_gap_are_those_of_the_whole_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokenizer = Tokenizer.train_bpe(["a man plays a guitar.", "a dog runs."] * 9, 280)
+    seen: list[list[int]] = []
+
+    def remember(bert: object, text: list[int], position: int) -> torch.Tensor:
+        seen.append([*text[:position], *text[position + 1 :]])
+        return torch.rand(280)
+
+    monkeypatch.setattr(family, "fill", remember)
+    bert = Bert(BertConfig(vocab=281, max_length=9, d_model=8, n_heads=2, d_ff=8, n_layers=1))
+    family.fill_text(bert, tokenizer, "a man _ a guitar.")
+    whole = tokenizer.encode("a man plays a guitar.")
+    verb = tokenizer.encode("plays")
+    at = next(i for i in range(len(whole)) if whole[i : i + len(verb)] == verb)
+    assert seen == [whole[:at] + whole[at + len(verb) :]]
 
 
 def test_each_change_is_made_alone_and_all_together(tmp_path: Path) -> None:

@@ -54,14 +54,15 @@ PAIRS = {
 """For each model type: our class, that of Hugging Face, and a small configuration of it."""
 
 
-def make_pair(kind: str, folder: Path) -> tuple[nn.Module, nn.Module]:
+def make_pair(kind: str, folder: Path, **settings: int) -> tuple[nn.Module, nn.Module]:
     """A model of Hugging Face with random weights, and ours read from the folder it was saved to.
 
+    ``settings`` replace those of the configuration in :data:`PAIRS`.
     Biases of 0 and weights of 1 would hide faults, so every parameter is random.
     """
     own, theirs, config = PAIRS[kind]
     torch.manual_seed(0)
-    other = theirs(config).eval()
+    other = theirs(type(config)(**config.to_dict() | settings)).eval()
     with torch.no_grad():
         for parameter in other.parameters():
             parameter.normal_(std=0.4)

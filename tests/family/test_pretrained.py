@@ -33,12 +33,36 @@ def remove(folder: Path, name: str) -> None:
     path.write_text(json.dumps(settings))
 
 
-@pytest.mark.parametrize(("kind", "own", "name"), [("gpt2", GPT, "n_inner"), ("t5", T5, DISTANCE)])
-def test_a_setting_that_older_configurations_lack(kind, own, name, tmp_path: Path) -> None:
-    expected, _ = make_pair(kind, tmp_path)
-    remove(tmp_path, name)
+@pytest.mark.parametrize(
+    ("kind", "own", "setting"),
+    [
+        ("gpt2", GPT, {"n_inner": 48}),
+        ("t5", T5, {DISTANCE: 128}),
+        ("llama", Llama, {"num_key_value_heads": 6}),
+    ],
+)
+def test_a_setting_that_older_configurations_lack(
+    kind: str, own: type, setting: dict[str, int], tmp_path: Path
+) -> None:
+    expected, _ = make_pair(kind, tmp_path, **setting)
+    remove(tmp_path, *setting)
     found = own.from_pretrained(tmp_path)
+    assert found.config == expected.config
     assert_close(found.state_dict(), expected.state_dict())
+
+
+def test_a_bert_with_the_names_of_its_authors_and_heads_for_other_tasks(tmp_path: Path) -> None:
+    expected, _ = make_pair("bert", tmp_path)
+    path = tmp_path / "model.safetensors"
+    tensors = {
+        name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): tensor
+        for name, tensor in load_file(path).items()
+    }
+    assert sum(name.endswith("LayerNorm.gamma") for name in tensors) == 2 * 2 + 2
+    tensors |= {"bert.pooler.dense.weight": torch.zeros(12, 12)}
+    tensors |= {"cls.seq_relationship.weight": torch.zeros(2, 12)}
+    save_file(tensors, path)
+    assert_close(Bert.from_pretrained(tmp_path).state_dict(), expected.state_dict())
 
 
 def test_a_missing_setting_is_named(folder: Path) -> None:

@@ -151,6 +151,9 @@ class Bert(nn.Module):
 
 
 NAMES = [
+    # The names in the checkpoints that the authors published.
+    Rename(r"LayerNorm\.gamma$", "LayerNorm.weight"),
+    Rename(r"LayerNorm\.beta$", "LayerNorm.bias"),
     Rename(r"bert\.embeddings\.word_embeddings", "embedding"),
     Rename(r"bert\.embeddings\.position_embeddings", "position"),
     Rename(r"bert\.embeddings\.token_type_embeddings", "segment"),
