@@ -112,7 +112,7 @@ for (const side of ["primary", "secondary"]) {
 }
 
 const chapter = all("#pst-primary-sidebar .current > a").at(-1);
-if (chapter && chapter.offsetTop > innerHeight / 2) {
+if (wide.matches && chapter && chapter.offsetTop > innerHeight / 2) {
   one("#pst-primary-sidebar").scrollTop = chapter.offsetTop - innerHeight / 4;
 }
 
@@ -157,27 +157,29 @@ const AREAS = [
 ];
 
 // What continues beyond the right edge fades there.
-function fadeEdge({ target: area }) {
-  const rest = area.scrollWidth - area.clientWidth - area.scrollLeft;
-  area.classList.toggle("continues", area.hasAttribute("tabindex") && rest > 2);
-}
+const rest = (area) => area.scrollWidth - area.clientWidth - area.scrollLeft;
+const fadeEdge = ({ target }) => target.classList.toggle("continues", rest(target) > 2);
 
+// All sizes are read before anything is changed, since reading after a change computes the layout again.
 function markAreas() {
   const found = AREAS.flatMap(([selector, label]) => all(selector).map((area) => [area, label]));
-  const scrolls = found.map(([area]) => {
+  const sizes = found.map(([area]) => {
     const wider = area.scrollWidth > area.clientWidth + 1;
-    return wider && getComputedStyle(area).overflowX !== "visible";
+    const scrolls = wider && getComputedStyle(area).overflowX !== "visible";
+    return [scrolls, scrolls && rest(area) > 2];
   });
   found.forEach(([area, label], i) => {
-    if (scrolls[i]) {
+    const [scrolls, continues] = sizes[i];
+    if (scrolls) {
       area.tabIndex = 0;
       area.setAttribute("role", "group");
       area.setAttribute("aria-label", `${label}, scrolls sideways`);
       area.addEventListener("scroll", fadeEdge, { passive: true });
     } else {
       for (const name of ["tabindex", "role", "aria-label"]) area.removeAttribute(name);
+      area.removeEventListener("scroll", fadeEdge);
     }
-    fadeEdge({ target: area });
+    area.classList.toggle("continues", continues);
   });
 }
 

@@ -17,6 +17,18 @@ def test_a_wide_formula_scrolls_in_a_box_with_a_name(visit: Visit) -> None:
     assert page.locator("div.math[tabindex]").count() == 0
 
 
+def test_code_fades_where_it_continues_beyond_the_edge(visit: Visit) -> None:
+    page = visit.open("04-self-attention.html", width=390)
+    area = page.locator("div.highlight pre[tabindex='0']").first
+    assert page.locator("div.highlight pre:not([tabindex]).continues").count() == 0
+    faded = "e => e.classList.contains('continues')"
+    assert area.evaluate(faded)
+    area.evaluate("e => { e.scrollLeft = e.scrollWidth; }")
+    page.wait_for_function("() => !document.querySelector('pre[tabindex]').matches('.continues')")
+    area.evaluate("e => { e.scrollLeft = 0; }")
+    page.wait_for_function("() => document.querySelector('pre[tabindex]').matches('.continues')")
+
+
 def test_main_controls_can_be_touched(visit: Visit) -> None:
     page = visit.open("04-self-attention.html", width=390)
     for control in page.locator(".bd-header-article button:visible, .prev-next-area a").all():

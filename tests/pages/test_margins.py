@@ -117,7 +117,7 @@ def test_notes_stand_beside_their_paragraphs(visit: Visit, name: str) -> None:
 
 def test_every_note_of_a_paragraph_is_about_a_link_in_it(visit: Visit) -> None:
     page = visit.open("04-self-attention.html")
-    paragraph = page.locator(".noted", has_text="Its key describes what the token can be found by")
+    paragraph = page.locator(".noted", has_text="Its key describes the properties by which")
     terms = paragraph.locator(".margin-notes b").all_text_contents()
     assert terms == ["query", "key", "value"]
 

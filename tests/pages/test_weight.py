@@ -30,8 +30,12 @@ class Load:
 
     def open(self, name: str) -> tuple[int, int]:
         """The bytes and the number of requests of a page."""
+        # The page before may still load pictures; what it receives is not part of this page.
+        self.page.goto("about:blank")
         self.sizes.clear()
-        self.page.goto(f"{self.base}/{name}", wait_until="networkidle")
+        self.page.goto(f"{self.base}/{name}", wait_until="load")
+        self.page.evaluate("() => document.fonts.ready")
+        self.page.wait_for_load_state("networkidle")
         return int(sum(self.sizes)), len(self.sizes)
 
 

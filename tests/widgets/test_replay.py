@@ -30,6 +30,12 @@ def test_values_are_those_of_the_record() -> None:
         assert row["entropy"] == pytest.approx(float(entropy(weights).mean()), abs=0.01)
 
 
+def test_the_figure_starts_at_the_given_step_and_the_first_target_token() -> None:
+    figure = ReplayFigure(RECORD, step=100)
+    assert (figure.step, figure.word) == (100, 0)
+    assert figure.values() == next(row for row in ROWS if row["step"] == 100)
+
+
 def test_the_record_is_small() -> None:
     assert PATH.stat().st_size < 40_000
     assert len(json.dumps(ReplayFigure(RECORD).rows, indent=1)) < 60_000
