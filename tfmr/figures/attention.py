@@ -210,7 +210,7 @@ def _masked_tiles(axes: Axes, corner: Point, n: int, cell: float, text: str) -> 
             axes.add_patch(Rectangle(place, cell, cell, facecolor="white", edgecolor=GRID, lw=0.8))
             axes.text(
                 place[0] + cell / 2, place[1] + cell / 2, text,
-                ha="center", va="center", fontsize=7.5, color=MUTED,
+                ha="center", va="center", fontsize=8.5, color=MUTED,
             )  # fmt: skip
 
 

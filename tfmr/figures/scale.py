@@ -91,7 +91,7 @@ def scaling_curves(
         for d in tokens
     ]
     fig.alt = (
-        "Test loss on logarithmic axes, by weights (left) and by tokens (right), with the fitted "
+        "Test loss on logarithmic axes, by weights and by tokens, with the fitted "
         f"law as lines. Mean loss by weights, for {'; '.join(described)}."
     )
     return fig
