@@ -45,7 +45,7 @@ export function residual({ norm }, config, x, sublayer) {
 
 // ---- attention.py
 
-/** Whether query i may attend to key j; the queries are the last of the keys. */
+/** Whether query i may attend to key j; the queries are at the last positions. */
 export const causalMask = (query, key) => (i, j) => j <= key - query + i;
 
 /**
