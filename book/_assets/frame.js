@@ -162,7 +162,9 @@ const fadeEdge = ({ target }) => target.classList.toggle("continues", rest(targe
 
 // All sizes are read before anything is changed, since reading after a change computes the layout again.
 function markAreas() {
-  const found = AREAS.flatMap(([selector, label]) => all(selector).map((area) => [area, label]));
+  // What is in closed details has no layout. Reading its size would compute one; opening them measures again.
+  const shown = (selector) => all(selector).filter((area) => !area.closest("details:not([open])"));
+  const found = AREAS.flatMap(([selector, label]) => shown(selector).map((area) => [area, label]));
   const sizes = found.map(([area]) => {
     const wider = area.scrollWidth > area.clientWidth + 1;
     const scrolls = wider && getComputedStyle(area).overflowX !== "visible";

@@ -29,6 +29,18 @@ def test_code_fades_where_it_continues_beyond_the_edge(visit: Visit) -> None:
     page.wait_for_function("() => document.querySelector('pre[tabindex]').matches('.continues')")
 
 
+def test_wide_code_becomes_reachable_when_its_details_open(visit: Visit) -> None:
+    page = visit.open("04-self-attention.html", width=390)
+    details = page.locator("details:has(> * pre)").filter(has_not=page.locator("details")).first
+    code = details.locator("pre").first
+    assert code.get_attribute("tabindex") is None
+    details.locator("summary").first.click()
+    wide = code.evaluate("e => e.scrollWidth > e.clientWidth + 1")
+    assert wide
+    page.wait_for_function("e => e.tabIndex === 0", arg=code.element_handle())
+    assert code.get_attribute("aria-label") == "Code, scrolls sideways"
+
+
 def test_main_controls_can_be_touched(visit: Visit) -> None:
     page = visit.open("04-self-attention.html", width=390)
     for control in page.locator(".bd-header-article button:visible, .prev-next-area a").all():
