@@ -60,12 +60,12 @@ def tiled_attention(
         "with is_causal the queries are the last positions of the keys, so there must be at least "
         f"as many keys: got {query} queries and {key} keys",
     )
-    apply: Any = _TiledAttention.apply
+    apply: Any = TiledAttention.apply
     out: Tensor = apply(q, k, v, mask, is_causal, tile)
     return out
 
 
-class _TiledAttention(torch.autograd.Function):
+class TiledAttention(torch.autograd.Function):
     """Forward and backward pass of :func:`tiled_attention`."""
 
     @staticmethod
@@ -78,6 +78,7 @@ class _TiledAttention(torch.autograd.Function):
         is_causal: bool,
         tile: int,
     ) -> Tensor:
+        """Compute the outputs tile by tile, and keep one number per query for the backward pass."""
         out = q.new_empty(*q.shape[:-1], v.shape[-1])
         log_sum = q.new_empty(*q.shape[:-1], 1)
         for rows in _slices(q.shape[-2], tile):
@@ -104,6 +105,7 @@ class _TiledAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
+        """Compute the attention weights of each tile again, and from them the gradients."""
         if torch.is_grad_enabled():
             raise TfmrError(
                 "tiled_attention has no second derivatives, which create_graph=True requires: use "
