@@ -27,7 +27,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 PNG = "image/png"
 PICTURES = (PNG, "image/svg+xml")
 LIVE = "application/vnd.jupyter.widget-view+json"
-END_OF_SENTENCE = re.compile(r"[^.?!]*[.?!](?=\s|$)")
+END_OF_SENTENCE = re.compile(r"(?s).*?[.?!](?=\s|$)")
 STATEMENT = re.compile(r"(.{25,}?\S)[.;:](?=\s|$)")
 BETWEEN = 40
 

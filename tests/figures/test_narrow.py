@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from tfmr.figures.diagram import sheet
-from tfmr.figures.narrow import NARROW, PANELS, narrow
+from tfmr.figures.narrow import NARROW, PANELS, _overlap, narrow
 from tfmr.figures.style import Figure, figure, heatmap
 
 
@@ -116,6 +117,19 @@ def test_a_long_legend_has_fewer_columns() -> None:
     assert phone.legends[0].get_window_extent().width <= phone.bbox.width
 
 
+@pytest.mark.parametrize(("letters", "rows"), [(4, 1), (6, 2), (12, 3)])
+def test_a_legend_has_as_few_rows_as_fit(letters: int, rows: int) -> None:
+    fig, (axes,) = figure()
+    for i in range(3):
+        axes.plot([0, i], label=f"{'n' * letters} {i}")
+    fig.legend(loc="outside lower center", ncols=3)
+    phone = narrow(fig)
+    assert phone is not None
+    phone.draw_without_rendering()
+    lines = {round(text.get_window_extent().y0) for text in phone.legends[0].get_texts()}
+    assert len(lines) == rows
+
+
 def test_a_colour_bar_stays_beside_its_panel() -> None:
     fig, (axes,) = figure()
     image = axes.imshow([[0, 1], [1, 0]], aspect="auto")
@@ -153,7 +167,7 @@ def broken() -> Figure:
 
 def barred() -> Figure:
     fig, panels = figure(1, 2)
-    image = [axes.imshow([[0, 1], [1, 0]]) for axes in panels][-1]
+    image = [axes.imshow([[0, 1], [1, 0]], aspect="auto") for axes in panels][-1]
     fig.colorbar(image, ax=panels)
     return fig
 
@@ -167,6 +181,75 @@ def test_no_layout_that_is_not_legible(fig: Figure) -> None:
     assert narrow(fig) is None
     fig.alt = "A figure."
     assert "narrow" not in fig._repr_png_()[1]
+
+
+def written(*texts: tuple[float, float, str], **looks: Any) -> Figure:
+    """A panel without labels, with texts at places from 0 to 1."""
+    fig, (axes,) = figure()
+    axes.set(xticks=[], yticks=[])
+    for x, y, text in texts:
+        fig.text(x, y, text, **looks)
+    return fig
+
+
+def test_a_layout_fits_the_column_and_the_screen_of_a_phone() -> None:
+    assert 300 <= 96 * NARROW <= 328
+    assert narrow(chart(4)) is not None
+    assert narrow(chart(5)) is None
+
+
+def test_labels_leave_two_fifths_of_the_width_to_a_panel() -> None:
+    widths = []
+    for letters in range(16, 30):
+        fig, (axes,) = figure()
+        axes.set_yticks([0, 1], ["n" * letters, "b"])
+        phone = narrow(fig)
+        if phone is not None:
+            widths.append(phone.axes[0].get_position().width)
+    assert 0.4 <= min(widths) < 0.43
+
+
+@pytest.mark.parametrize("title", [None, "a title"])
+def test_a_panel_keeps_its_height_above_a_legend(title: str | None) -> None:
+    wide = chart()
+    alone = narrow(wide)
+    wide.legend(loc="outside right center", title=title)
+    phone = narrow(wide)
+    assert alone is not None
+    assert phone is not None
+    for fig in (alone, phone):
+        fig.draw_without_rendering()
+    heights = [fig.axes[0].get_position().height * fig.get_figheight() for fig in (alone, phone)]
+    assert heights[1] == pytest.approx(heights[0], abs=0.18)
+    assert phone.legends[0].get_title().get_text() == (title or "")
+
+
+@pytest.mark.parametrize(("x", "y"), [(0, 0.5), (1, 0.5), (0.5, 0), (0.5, 1)])
+def test_no_layout_where_an_edge_cuts_a_text(x: float, y: float) -> None:
+    assert narrow(written((0.5, 0.5, "word"), ha="center", va="center")) is not None
+    assert narrow(written((x, y, "word"), ha="center", va="center")) is None
+
+
+def test_only_new_overlaps_of_texts_that_are_read_count() -> None:
+    near = [(0.3, 0.5, "a long word"), (0.5, 0.5, "a long word")]
+    same = [(0.2, 0.2, "a word"), (0.2, 0.2, "a word")]
+    assert narrow(written(*near)) is None
+    assert narrow(written(*same)) is not None
+    assert narrow(written(*near, *same)) is None
+    assert narrow(written(*near, visible=False)) is not None
+    assert narrow(written(*near, rotation=30)) is not None
+    side = [(0.5, 0.2, "a word\nof\nlines"), (0.6, 0.2, "a word\nof\nlines")]
+    assert narrow(written(*side, rotation=90)) is None
+    fig, (axes,) = figure()
+    axes.set_xticks(range(6), ["word", *["a long word"] * 4, "word"])
+    axes.set_xlim(-0.5, 0.5)
+    assert narrow(fig) is not None
+
+
+def test_texts_that_only_touch_do_not_overlap() -> None:
+    box = Bbox.from_extents(0, 0, 10, 10)
+    for x, y, overlap in [(9.5, 0, False), (8, 0, True), (0, 9.5, False), (9.5, 8, False)]:
+        assert _overlap(box, Bbox.from_extents(x, y, x + 10, y + 10)) == overlap
 
 
 def test_the_png_has_the_layout_in_its_metadata() -> None:

@@ -146,6 +146,11 @@ WARNINGS = {
     f"```{{live-figure}} {CHAPTER}\n```": "expected a live figure",
     "See [it](glossary.md#nothing).": "nothing",
     "See [there](#no-such-place).": "no-such-place",
+    "See {cite}`nobody2000`.": "nobody2000",
+    "See {py:class}`tfmr.Nothing`.": "tfmr.Nothing",
+    "See {nothing}`it`.": 'role "nothing"',
+    "```{nothing}\n```": "directive type: 'nothing'",
+    "#### Too deep": "H1 to H4",
 }
 """What is wrong in a page, and a part of the warning about it."""
 
@@ -167,7 +172,7 @@ def test_a_warning_turns_the_build_red(book: Path, tmp_path: Path) -> None:
     build_fails(book, tmp_path / "site", "See [there](#no-such-place).")
 
 
-def test_every_broken_cross_reference_is_a_warning(
+def test_every_kind_of_mistake_is_a_warning(
     book: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     build_fails(book, tmp_path / "site", *WARNINGS)

@@ -5,10 +5,12 @@ import sys
 from base64 import b64encode
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 from docutils import nodes
+from docutils.utils import new_document
 from PIL import Image
 
 from tests.pages.conftest import SITE, Visit
@@ -329,6 +331,65 @@ def test_an_italic_caption_ends_with_its_sentence() -> None:
     assert caption(whole, nodes.Text(" The rest. More.")) == ("All of it.", "The rest. More.")
     assert caption(whole) == ("All of it.", "")
     assert caption(sentence, nodes.Text(" dog.")) == ("It attends mostly to dog.", "")
+    number = nodes.Text(" 0.5. The rest.")
+    assert caption(sentence, number) == ("It attends mostly to 0.5.", "The rest.")
+    question = nodes.emphasis("", "What is it?")
+    assert caption(question, nodes.Text(" The rest. More.")) == ("What is it?", "The rest. More.")
+
+
+@pytest.mark.parametrize(
+    ("between", "end"),
+    [
+        (" a word, and one word more, then ", 3),
+        (" so many words that they are not a part of it ", 1),
+        (" it. Then ", 1),
+    ],
+)
+def test_an_italic_caption_continues_after_few_words(between: str, end: int) -> None:
+    parts = [nodes.emphasis("", "One"), nodes.Text(between), nodes.emphasis("", "two.")]
+    assert figures.end_of_caption(parts) == end
+
+
+def numbered(docname: str, *cells: nodes.Node) -> tuple[list[str], list[str]]:
+    """The captions of a page with these cells, and the text that remains below each of them."""
+    page = new_document("page")
+    page.settings.env = SimpleNamespace(docname=docname)
+    page += nodes.section("", *cells)
+    figures.NumberFigures(page).apply()
+    captions = [found.astext() for found in page.findall(figures.numbered_caption)]
+    return captions, [text.astext() for text in page[0] if isinstance(text, nodes.paragraph)]
+
+
+def cell(*kinds: str, text: str = "A picture of two long curves; more.") -> nodes.container:
+    """A cell of a notebook with one output of each of these kinds."""
+    made = nodes.container(nb_element="cell_code")
+    for kind in kinds:
+        plain = nodes.container("", nodes.Text(text), mime_type="text/plain")
+        made += nodes.container(
+            "", nodes.container(mime_type=kind), plain, nb_element="mime_bundle"
+        )
+    return made
+
+
+def test_figures_are_numbered_and_take_their_captions_from_the_text() -> None:
+    below = nodes.paragraph("", "", nodes.emphasis("", "A caption."), nodes.Text(" The text."))
+    alone = nodes.paragraph("", "", nodes.emphasis("", "Another."))
+    upright = nodes.paragraph("", "", nodes.Text("Text."), nodes.emphasis("", " Not a caption."))
+    captions, texts = numbered(
+        "book/04-self-attention",
+        cell("text/html"),
+        *(cell("image/png"), below),
+        *(cell("image/png", "image/svg+xml"), alone),
+        *(cell(figures.LIVE), upright),
+    )
+    assert captions == [
+        "Figure 4.1 A caption.",
+        "Figure 4.2 A picture of two long curves.",
+        "Figure 4.3 Another.",
+        "Figure 4.4 A picture of two long curves.",
+    ]
+    assert texts == ["The text.", "Text. Not a caption."]
+    assert numbered("book/00-primer", cell("image/png"))[0][0].startswith("Figure 1 ")
 
 
 def test_the_first_question_is_marked() -> None:

@@ -10,6 +10,23 @@ from tests.widgets.test_gates import SEQUENCE, gates_figure
 from tfmr.widgets import GatesFigure
 
 ROWS = {"LSTM": "ifgoch", "GRU": "rznh"}
+LINES = {
+    "LSTM": [
+        "input gate i = σ(x + b + h·W)",
+        "forget gate f = σ(x + b + h·W)",
+        "candidate g = tanh(x + b + h·W)",
+        "output gate o = σ(x + b + h·W)",
+        "cell state c = f · previous c + i · g",
+        "hidden state h = o · tanh(c)",
+    ],
+    "GRU": [
+        "reset gate r = σ(x + b + h·W)",
+        "update gate z = σ(x + b + h·W)",
+        "candidate n = tanh(x + b + r · (h·W + b′))",
+        "hidden state h = (1 − z) · n + z · previous h",
+    ],
+}
+"""Name, letter and formula of each value, as :mod:`tfmr.recurrent` computes it."""
 
 
 def table(live: Locator, name: str) -> Locator:
@@ -45,11 +62,19 @@ def agree(live: Locator, figure: GatesFigure) -> None:
     assert results == pytest.approx([values[unit] for values in now], abs=5.1e-4)
     line = status(live)
     token = figure.sequence[step - 1]
-    kept = trace["f" if figure.cell == "LSTM" else "z"][step - 1][unit]
+    at = {letter: trace[letter][step - 1][unit] for letter in letters}
+    if figure.cell == "LSTM":
+        said = [at["f"], at["i"], at["g"], at["i"] * at["g"]]
+    else:
+        said = [at["z"], 1 - at["z"], at["n"]]
     assert line.startswith(f"Step {step}, “{token}”: unit {unit + 1} of the {figure.cell} keeps ")
-    assert numbers(line)[2] == pytest.approx(kept, **close)
+    assert numbers(line)[2 : 2 + len(said)] == pytest.approx(said, **close)
     last = trace["p"][step - 1]
-    assert f"“{figure.vocabulary[last.index(max(last))]}” ({max(last):.3f})" in line
+    prediction = figure.vocabulary[last.index(max(last))]
+    assert f"“{prediction}” ({max(last):.3f})" in line
+    latest = [token for token in figure.sequence[:step] if token in figure.vocabulary[:3]][-1]
+    wrong = f"; the latest letter is “{latest}”."
+    assert line.endswith(", the latest letter." if prediction == latest else wrong)
 
 
 def value_of(formula: str) -> float:
@@ -82,12 +107,16 @@ def test_numbers_after_mouse_and_keyboard(stage: Stage) -> None:
 
 
 def test_the_formulas_have_the_printed_results(stage: Stage) -> None:
-    live = stage.show(gates_figure(step=6, unit=2))
+    live = stage.show(gates_figure(step=5))
     for cell in ROWS:
         choose(live, "Cell", cell)
-        for line in live.locator(".gates-line").all():
-            _, formula, result = str(line.inner_text()).replace("\n", " ").rsplit("=", 2)
-            assert value_of(formula) == pytest.approx(numbers(result)[0], abs=0.06)
+        for unit in "123":
+            choose(live, "Unit", unit)
+            lines = live.locator(".gates-line").all_inner_texts()
+            for line, symbols in zip(lines, LINES[cell], strict=True):
+                shown, formula, result = line.replace("\n", " ").rsplit("=", 2)
+                assert shown.strip() == symbols
+                assert value_of(formula) == pytest.approx(numbers(result)[0], abs=0.06)
 
 
 def test_the_status_names_the_latest_letter_and_no_change(stage: Stage) -> None:

@@ -16,8 +16,8 @@ sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import margins
 
 NOTES = '[...document.querySelectorAll(".margin-notes")].filter(e => !e.closest("details"))'
-SHOWN = f"() => {NOTES}.filter(e => e.checkVisibility()).length"
-# Notes that are not beside their paragraph, or that something else on the page covers.
+SHOWN = f"() => {NOTES}.filter(e => e.checkVisibility({{ visibilityProperty: true }})).length"
+# Notes that are not beside their paragraph, or that overlap each other or something else.
 MISPLACED = f"""() => {NOTES}.filter(note => {{
     const box = note.getBoundingClientRect();
     const text = note.previousElementSibling.getBoundingClientRect();
@@ -27,7 +27,10 @@ MISPLACED = f"""() => {NOTES}.filter(note => {{
         .map(other => other.getBoundingClientRect())
         .some(r => r.left < box.right - 1 && box.left < r.right - 1
             && r.top < box.bottom - 1 && box.top < r.bottom - 1);
-    return crossed || box.left < text.right || box.right > column.right + 1 || box.width < 150
+    const each = [...note.children].map(child => child.getBoundingClientRect());
+    const overlapping = each.some((r, i) => r.bottom > (each[i + 1]?.top ?? box.bottom) + 1);
+    return crossed || overlapping
+        || box.left < text.right || box.right > column.right + 1 || box.width < 150
         || Math.abs(box.top - text.top) > 8;
 }}).map(note => note.innerText.slice(0, 60))"""
 
@@ -53,6 +56,16 @@ def test_a_paper_has_its_label_and_its_title() -> None:
     assert not [note for note in margins.papers().values() if "{" in note or "\\" in note]
 
 
+def test_an_entry_is_found_by_its_anchors() -> None:
+    entry = nodes.paragraph("", "A function: 0.5 of 1. More.")
+    page = glossary(entry, nodes.paragraph("", "Else."))
+    section = page[0][1]
+    section["ids"], section["slug"] = ["softmax", "id1"], "the-softmax"
+    found = margins.definitions(page)
+    assert {"softmax", "id1", "the-softmax"} <= found.keys()
+    assert found["id1"] == "<b>a term</b> A function: 0.5 of 1."
+
+
 def notes(docname: str, *sections: nodes.Node) -> list[str]:
     """The notes that a page with these sections gets, each as HTML."""
     document = new_document("page")
@@ -60,7 +73,7 @@ def notes(docname: str, *sections: nodes.Node) -> list[str]:
         docname=docname,
         margin_notes={
             "glossary": {f"t{i}": f"<b>t{i}</b>" for i in range(6)},
-            "bibliography": {"paper": "<b>a paper</b>"},
+            "bibliography": {"a-paper": "<b>a paper</b>"},
         },
     )
     document += list(sections)
@@ -81,7 +94,7 @@ def test_only_the_first_link_of_a_page_has_a_note() -> None:
     found = notes(
         "book/04-self-attention",
         nodes.section("", linked("glossary.html#t1", "glossary.html#t1"), linked("x.html#t2")),
-        nodes.section("", linked("glossary.html#t1"), linked("bibliography.html#paper")),
+        nodes.section("", linked("glossary.html#t1"), linked("bibliography.html#a-paper")),
         nodes.section("", linked("glossary.html#unknown"), linked("glossary.html#t2")),
     )
     shown = [f"<p><b>{name}</b></p>" for name in ("t1", "a paper", "t2")]

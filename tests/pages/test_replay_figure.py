@@ -1,5 +1,8 @@
 """The replayed training in the page: every number is that of the record."""
 
+import math
+import re
+
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -8,6 +11,7 @@ from tests.widgets.test_replay import RECORD, REFERENCE, ROWS
 from tfmr.widgets import ReplayFigure
 
 SOURCE = RECORD["settings"]["source"].split()
+TARGET = [*REFERENCE.split(), "<eos>"]
 
 
 def training(live: Locator) -> Locator:
@@ -32,8 +36,13 @@ def agree(live: Locator, index: int, word: int) -> None:
     assert live.locator(".rep-translation [lang=fr]").inner_text() == (
         row["output"] or "(no token)"
     )
+    other = [token for i, token in enumerate(row["output"].split()) if TARGET[i : i + 1] != [token]]
+    assert live.locator(".rep-other").all_inner_texts() == other, "underlined tokens"
     found = numbers(live.locator(".rep-caption").inner_text())
     assert found[-1] == pytest.approx(row["entropy"], abs=0.0051)
+    said = line.split("the reference. ")[1]
+    assert said.startswith(f"“{TARGET[word]}” attends ")
+    assert said in str(live.locator(".rep-map svg").get_attribute("aria-label"))
 
 
 def squares(live: Locator) -> list[list[float]]:
@@ -50,32 +59,55 @@ def squares(live: Locator) -> list[list[float]]:
     return found
 
 
+def map_agrees(live: Locator, index: int, word: int) -> None:
+    """The squares are the weights of a row of the record, and the frame is around a token's row."""
+    for shown, expected in zip(squares(live), ROWS[index]["weights"], strict=True):
+        assert shown == pytest.approx([w if w >= 0.01 else 0.0 for w in expected], abs=1e-4)
+    frame, ground = live.locator(".tra-selected"), live.locator(".tra-ground").nth(word)
+    assert frame.get_attribute("y") == ground.get_attribute("y")
+
+
 def test_every_step_is_that_of_the_record(stage: Stage) -> None:
     live = stage.show(ReplayFigure(RECORD))
+    map_agrees(live, 0, 0)
     for index in range(len(ROWS)):
         agree(live, index, 0)
         live.get_by_role("button", name="Next").click()
     choose(live, "Predicted token", "chapeaux")
-    agree(live, len(ROWS) - 1, REFERENCE.split().index("chapeaux"))
-    for shown, expected in zip(squares(live), ROWS[-1]["weights"], strict=True):
-        assert shown == pytest.approx([w if w >= 0.01 else 0.0 for w in expected], abs=1e-4)
+    word = TARGET.index("chapeaux")
+    agree(live, len(ROWS) - 1, word)
+    map_agrees(live, len(ROWS) - 1, word)
     live.locator(".tra-row").nth(1).click()
     agree(live, len(ROWS) - 1, 1)
 
 
+def scaled(values: list[float]) -> list[float]:
+    """Values scaled to 0 … 1: places in a drawing are linear in the values."""
+    return [(value - min(values)) / (max(values) - min(values)) for value in values]
+
+
 def test_the_curves_have_the_values_of_the_record(stage: Stage) -> None:
-    live = stage.show(ReplayFigure(RECORD))
+    live = stage.show(ReplayFigure(RECORD, step=ROWS[3]["step"]))
     curves = live.locator("g:has(> .live-line)").all()
     names = ("train_loss", "valid_loss", "learning_rate")
-    for curve, name in zip(curves, names, strict=True):
-        heights = [float(str(dot.get_attribute("cy"))) for dot in curve.locator("circle").all()]
-        values = [row[name] for row in ROWS]
-        # Heights are linear in the values: compare them after scaling both to 0 … 1.
-        low, high = min(values), max(values)
-        expected = [(value - low) / (high - low) for value in values]
-        span = max(heights) - min(heights)
-        shown = [(max(heights) - height) / span for height in heights]
-        assert shown == pytest.approx(expected, abs=1e-3), name
+    marks = live.locator(".live-mark").all()
+    for curve, mark, name in zip(curves, marks, names, strict=True):
+        dots = curve.locator("circle").all()
+        across, down = ([float(str(dot.get_attribute(c))) for dot in dots] for c in ("cx", "cy"))
+        steps, values = ([row[key] for row in ROWS] for key in ("step", name))
+        assert scaled(across) == pytest.approx(scaled(steps), abs=1e-3)
+        assert scaled([-y for y in down]) == pytest.approx(scaled(values), abs=1e-3), name
+        assert float(str(mark.get_attribute("cx"))) == across[3], "the mark is at the step"
+        assert float(str(mark.get_attribute("cy"))) == down[3], name
+    label = live.get_by_role("img", name=re.compile("^Training loss")).get_attribute("aria-label")
+    now = [ROWS[3]["train_loss"], ROWS[3]["valid_loss"]]
+    assert numbers(str(label))[-2:] == pytest.approx(now, abs=0.0051)
+
+
+def test_the_text_has_the_entropies_of_the_record(stage: Stage) -> None:
+    live = stage.show(ReplayFigure(RECORD))
+    expected = [ROWS[0]["entropy"], ROWS[-1]["entropy"], math.log(len(SOURCE))]
+    assert numbers(live.locator(".live-shows").inner_text()) == pytest.approx(expected, abs=0.0051)
 
 
 def test_the_keyboard_operates_it(stage: Stage) -> None:

@@ -1,13 +1,15 @@
 """What a reader's first visit loads: bytes on the wire, with gzip, and requests, of every page."""
 
 import gzip
+import os
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, CDPSession
 
-from tests.pages.conftest import SITE, page_names
+from tests.pages.conftest import SITE, page_names, serve
 
 KB = 1000
 TEXT_PAGE, LIVE_PAGE = 300 * KB, 500 * KB
@@ -36,6 +38,7 @@ class Load:
         self.page.goto(f"{self.base}/{name}", wait_until="load")
         self.page.evaluate("() => document.fonts.ready")
         self.page.wait_for_load_state("networkidle")
+        assert self.page.workers == [], "the loads of a worker would not be counted"
         return int(sum(self.sizes)), len(self.sizes)
 
 
@@ -62,6 +65,18 @@ def test_every_source_page_is_light() -> None:
             assert len(gzip.compress((SITE / name).read_bytes())) < TEXT_PAGE / 2, name
 
 
+def test_the_server_compresses_a_changed_file_again(tmp_path: Path) -> None:
+    page = tmp_path / "index.html"
+    page.touch()
+    for base in serve(tmp_path):
+        for seconds, text in enumerate(("before", "after")):
+            page.write_text(text, "utf-8")
+            os.utime(page, (seconds, seconds))
+            request = urllib.request.Request(f"{base}/", headers={"Accept-Encoding": "gzip"})
+            with urllib.request.urlopen(request) as answer:
+                assert gzip.decompress(answer.read()).decode() == text
+
+
 def test_the_server_compresses_text_only(address: str) -> None:
     def encoding(path: str, accepted: str) -> str | None:
         request = urllib.request.Request(f"{address}/{path}", headers={"Accept-Encoding": accepted})
@@ -69,12 +84,16 @@ def test_the_server_compresses_text_only(address: str) -> None:
             body = answer.read()
             assert len(body) == int(answer.headers["Content-Length"])
             given: str | None = answer.headers["Content-Encoding"]
-        plain = (SITE / (path or "index.html")).read_bytes()
+            assert (answer.headers["Vary"] == "Accept-Encoding") == bool(given)
+            assert answer.headers["Content-Type"]
+        plain = (SITE / (path.partition("?")[0] or "index.html")).read_bytes()
         assert (gzip.decompress(body) if given else body) == plain
         return given
 
     assert encoding("", "gzip, br") == "gzip"
-    assert encoding("_static/site.css", "gzip") == "gzip"
+    assert encoding("?v=1", "gzip") == "gzip"
+    for name in ("site.css", "first.js", "favicon.svg"):
+        assert encoding(f"_static/{name}", "gzip") == "gzip"
     assert encoding("index.html", "identity") is None
     font = "_static/katex/fonts/KaTeX_Main-Regular.woff2"
     assert encoding(font, "gzip") is None

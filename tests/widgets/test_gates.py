@@ -78,6 +78,20 @@ def test_the_reset_gate_is_in_the_candidate() -> None:
     torch.testing.assert_close(torch.tensor(trace["n"][1:], dtype=torch.double), n)
 
 
+def test_the_largest_networks_and_sequences_are_accepted() -> None:
+    tokens = list("ABCDEFGH")
+    largest = {
+        "lstm": (network(LSTMCell, d_in=8, units=4)[0], nn.Linear(4, 8)),
+        "gru": (network(GRUCell, d_in=8, units=4)[0], nn.Linear(4, 8)),
+        "vocabulary": tokens,
+        "sequence": [*tokens, *tokens[:4]],
+        "step": 12,
+        "unit": 4,
+    }
+    trace = gates_figure(**largest).trace()
+    assert (len(trace["h"]), len(trace["h"][0]), len(trace["p"][0])) == (12, 4, 8)
+
+
 def test_the_networks_of_the_caller_stay_the_same() -> None:
     lstm = network(LSTMCell)
     before = lstm[0].w_x.weight.clone()
