@@ -18,6 +18,8 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from tex_text import plain_math
 
+from tools.api_pages import PAGE
+
 WORDS = Path(__file__).with_name("search_words.yml")
 INDEX = Path("_static", "search", "index.js")
 UNUSED = ("searchtools.js", "language_data.js")
@@ -122,9 +124,9 @@ def kind_of(docname: str, title: str, top: bool) -> int:
 
 def section_entries(docname: str, section: nodes.section, top: bool = False) -> Iterator[Entry]:
     """The entries of ``section`` and of the sections in it."""
-    own = without_solutions(
-        [child for child in section.children if not isinstance(child, nodes.section)]
-    )
+    # The lists of the overview repeat the names and first sentences of entries of other pages.
+    nested = (nodes.section, nodes.bullet_list) if docname == PAGE else nodes.section
+    own = without_solutions([child for child in section.children if not isinstance(child, nested)])
     title = prose(own[:1])
     text, code = prose(own[1:]), identifiers(own[1:])
     anchor = "" if top else section["ids"][0]

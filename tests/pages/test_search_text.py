@@ -78,3 +78,16 @@ def test_terms_of_the_glossary_are_entries() -> None:
     document += page
     kinds = [(kind, title) for kind, title, *_ in search.entries("book/glossary", document)]
     assert kinds == [(search.SECTION, "Glossary"), (search.TERM, "softmax")]
+
+
+def test_the_overview_of_the_package_does_not_repeat_its_lists() -> None:
+    names = nodes.bullet_list("", nodes.list_item("", nodes.paragraph("", "a_name: A sentence.")))
+    page = section("The package", section("Modules", nodes.paragraph("", "In order."), names))
+    texts = {
+        docname: [text for *_, text, _ in search.section_entries(docname, page, top=True)]
+        for docname in ("book/api", "book/notation")
+    }
+    assert texts == {
+        "book/api": ["", "In order."],
+        "book/notation": ["", "In order. a_name: A sentence."],
+    }
