@@ -166,6 +166,9 @@ def test_every_entry_leads_to_its_place() -> None:
     assert wrong == []
 
 
+OVERVIEW = "api.html"
+"""The index leaves out the lists of this page, which repeat entries of other pages."""
+
 READ = "article section > p, article section > .noted > p, article section > ul > li > p"
 
 
@@ -180,11 +183,21 @@ def test_the_text_of_every_section_is_in_the_index() -> None:
             text = one_line(paragraph.get_text())
             if paragraph.find_parent(class_="solution") or paragraph.select(".math, img"):
                 continue
+            if name == OVERVIEW and paragraph.find_parent("li"):
+                continue
             assert section
             top = section.find_parent("section") is None
             if text not in texts.get((name, "" if top else str(section["id"])), ""):
                 missing.append((name, section["id"], text[:60]))
     assert missing == []
+
+
+def test_the_names_in_the_overview_have_entries_of_their_own() -> None:
+    found = {f"{name}#{anchor}" if anchor else name for name, _, _, anchor, _ in entries()}
+    links = [str(link["href"]) for link in html(OVERVIEW).select("article li > p > a:first-child")]
+    assert len(links) > 100
+    missing = {link.partition("#module-")[0] for link in links} - found
+    assert [link for link in missing if not link.startswith(("api/figures-", "api/widgets-"))] == []
 
 
 def test_solutions_are_not_given_away() -> None:
