@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 import torch
+from matplotlib.colors import to_hex
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.text import Annotation, Text
 
@@ -16,6 +17,11 @@ from tfmr.figures.architecture import (
     input_influence,
     right_shift,
 )
+from tfmr.figures.attention import query_key_value
+from tfmr.figures.model import transformer_shapes
+from tfmr.figures.palette import ROLES
+from tfmr.figures.position import rotary_angles
+from tfmr.figures.seq2seq import fixed_context_vs_attention
 from tfmr.figures.style import Figure
 
 
@@ -61,7 +67,7 @@ def test_decoder_block_cross_attention() -> None:
     assert order == sorted(order)
     across = places["cross-attention"][1]
     assert places["memory"][1] == across
-    assert places["cross-attention"][0] < places["K, V"][0] < places["memory"][0]
+    assert places["cross-attention"][0] < places["K"][0] < places["memory"][0]
     assert places["masked self-attention"][1] < places["Q"][1] < across
 
 
@@ -125,3 +131,48 @@ def test_diagrams_are_small_and_have_an_alternative_text(drawn: Figure) -> None:
     assert len(png) < 60_000
     assert repr(drawn) == drawn.alt
     assert len(drawn.alt) > 100
+
+
+def text_colours(figure: Figure) -> dict[str, str]:
+    return {text.get_text(): to_hex(text.get_color()) for text in figure.findobj(Text)}
+
+
+def edge_colours(figure: Figure) -> dict[str, str]:
+    """The colour of the patch that was drawn around the centre of each text."""
+    found = {}
+    for axes in figure.axes:
+        for text in axes.texts:
+            for patch in axes.patches:
+                box = patch.get_window_extent()
+                if box.contains(*text.get_transform().transform(text.get_position())):
+                    found[text.get_text()] = to_hex(patch.get_edgecolor())
+    return found
+
+
+def test_queries_keys_and_values_have_their_colours() -> None:
+    query, key, value = (ROLES[role] for role in ("query", "key", "value"))
+    found = edge_colours(query_key_value())
+    for name, colour in (("Q", query), ("K", key), ("V", value)):
+        assert found[f"$W^{name}$"] == found[f"${name}$"] == colour
+    assert found["$Z$"] == value
+    for name, colour in (("q", query), ("k", key)):
+        assert text_colours(rotary_angles([(0, 1)], 0.5))[name] == colour
+    shown = text_colours(decoder_block())
+    assert (shown["Q"], shown["K"], shown["V"]) == (query, key, value)
+
+
+def test_encoder_and_decoder_have_their_colours() -> None:
+    encoder, decoder = ROLES["encoder"], ROLES["decoder"]
+    assert edge_colours(decoder_block())["memory"] == encoder
+    stacks = encoder_decoder_stacks(2)
+    found = edge_colours(stacks)
+    assert text_colours(stacks)["memory"] == encoder
+    assert found["encoder block 2"] == encoder
+    assert found["decoder block 1"] == decoder
+    found = edge_colours(fixed_context_vs_attention(["a", "b"], ["c", "d"], 0, [0.5, 0.5]))
+    assert (found["a"], found["c"]) == (encoder, decoder)
+    stages = [("embedding", (1,)), ("encoder", (2,))], [("embedding", (1,)), ("decoder", (3,))]
+    shapes = transformer_shapes(*stages)
+    found = edge_colours(shapes)
+    assert (found["N × encoder block"], found["N × decoder block"]) == (encoder, decoder)
+    assert text_colours(shapes)["memory"] == encoder

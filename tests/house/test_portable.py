@@ -1,5 +1,6 @@
 """The portable form of the chapters: what it rejects, and the setup cell."""
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -164,3 +165,15 @@ def test_addresses_are_set_in_one_place() -> None:
 def test_a_chapter_reads_no_file_beside_it(path: Path) -> None:
     code = [cell.source for cell in notebooks.read(path).cells if cell.cell_type == "code"]
     assert not re.search(r"\.\./|benchmarks/|open\(\"book|Path\(\"(?!/)[\w-]+/", "\n".join(code))
+
+
+@pytest.mark.parametrize("path", notebooks.chapters(), ids=lambda path: path.stem)
+def test_asserts_are_statements_of_a_cell(path: Path) -> None:
+    """In a function, a failing assert would end the cell; in a cell, it explains what differs."""
+    cells = [cell.source for cell in notebooks.read(path).cells if cell.cell_type == "code"]
+    trees = [ast.parse(re.sub(r"^%.*$", "", source, flags=re.MULTILINE)) for source in cells]
+    functions = [
+        node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
+    ]
+    nested = [node for function in functions for node in ast.walk(function)]
+    assert [ast.unparse(node) for node in nested if isinstance(node, ast.Assert)] == []

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tfmr.errors import require
 from tfmr.figures.diagram import Point, box, line, operation, sheet
+from tfmr.figures.palette import ENCODER, KEY, QUERY, ROLES, VALUE
 from tfmr.figures.style import (
     BLUE,
     GREEN,
@@ -102,11 +103,13 @@ def decoder_block() -> Figure:
     axes.text(x, 0.4, "target prefix", ha="center", va="center", fontsize=11)
     axes.text(x + 0.25, heights["top"] - 0.25, "predicts the next token", va="center", fontsize=10)
     cross, own = heights["cross-attention"], heights["masked self-attention"]
-    box(axes, (9.4, cross), "memory", ORANGE, (2.2, 1.1))
+    box(axes, (9.4, cross), "memory", ENCODER, (2.2, 1.1))
     edge = x + BOX_WIDTH / 2
-    line(axes, (8.3, cross), (edge, cross), colour=ORANGE)
-    axes.text((8.3 + edge) / 2, cross + 0.3, "K, V", ha="center", color=ORANGE, fontsize=11)
-    axes.text(x + 0.2, cross - 0.62, "Q", va="center", color=ORANGE, fontsize=11)
+    line(axes, (8.3, cross), (edge, cross), colour=ENCODER)
+    middle = (8.3 + edge) / 2
+    axes.text(middle - 0.1, cross + 0.3, "K", ha="right", color=KEY, fontsize=11)
+    axes.text(middle + 0.1, cross + 0.3, "V", ha="left", color=VALUE, fontsize=11)
+    axes.text(x + 0.2, cross - 0.62, "Q", va="center", color=QUERY, fontsize=11)
     axes.text(9.4, cross - 0.95, "from the encoder", ha="center", fontsize=10)
     _triangle(axes, (8.8, own - 0.6), 0.4)
     line(axes, (8.8, own), (edge, own), colour=BLUE)
@@ -141,16 +144,14 @@ def encoder_decoder_stacks(n_layers: int = 3) -> Figure:
         axes.text(x, 0.35, below, ha="center", va="center", fontsize=11.5)
         line(axes, (x, 0.65), (x, heights[0] - 0.36))
         for level, y in enumerate(heights):
-            box(
-                axes, (x, y), f"{name} block {level + 1}", BLUE if x == left else GREEN, (3.6, 0.72)
-            )
+            box(axes, (x, y), f"{name} block {level + 1}", ROLES[name], (3.6, 0.72))
             if level:
                 line(axes, (x, heights[level - 1] + 0.36), (x, y - 0.36))
     path = ((left, top + 0.36), (left, top + 0.9), (middle, top + 0.9), (middle, heights[0]))
-    axes.plot(*zip(*path, strict=True), color=ORANGE, lw=1.6)
-    axes.text((left + middle) / 2, top + 1.15, "memory", ha="center", color=ORANGE, fontsize=12)
+    axes.plot(*zip(*path, strict=True), color=ENCODER, lw=1.6)
+    axes.text((left + middle) / 2, top + 1.15, "memory", ha="center", color=ENCODER, fontsize=12)
     for y in heights:
-        line(axes, (middle, y), (right - 1.8, y), colour=ORANGE)
+        line(axes, (middle, y), (right - 1.8, y), colour=ENCODER)
     line(axes, (right, top + 0.36), (right, top + 0.9))
     axes.text(right, top + 1.15, "next token", ha="center", va="center", fontsize=11.5)
     fig.alt = (

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from tfmr.figures.diagram import Point, box, line, matrix, operation, sheet
-from tfmr.figures.palette import SKY, YELLOW
+from tfmr.figures.palette import KEY, QUERY, SKY, VALUE, YELLOW
 from tfmr.figures.style import (
     BLUE,
     GREEN,
@@ -152,9 +152,9 @@ def query_key_value(n: int = 3, d_model: int = 6, d_k: int = 2, d_v: int = 4) ->
     axes.plot((x_k, x_k), (y_bus, y_bus + 0.3), color=MUTED, lw=1.6)
     axes.plot((x_q, x_v), (y_bus, y_bus), color=MUTED, lw=1.6)
     for x, name, width, size, colour in (
-        (x_q, "Q", "k", d_k, BLUE),
-        (x_k, "K", "k", d_k, ORANGE),
-        (x_v, "V", "v", d_v, GREEN),
+        (x_q, "Q", "k", d_k, QUERY),
+        (x_k, "K", "k", d_k, KEY),
+        (x_v, "V", "v", d_v, VALUE),
     ):
         line(axes, (x, y_bus), (x, y_w + tall))
         shape = rf"$(d_{{\mathrm{{model}}}}, d_{width})$"
@@ -181,7 +181,7 @@ def query_key_value(n: int = 3, d_model: int = 6, d_k: int = 2, d_v: int = 4) ->
     line(axes, (x_v, bottom), (x_v, below + 0.22))
     operation(axes, (x_v, below), "×")
     line(axes, (x_v + 0.22, below), (x_z - d_v * cell / 2, below))
-    matrix(axes, (x_z, below), "$Z$", GREEN, (n, d_v), cell)
+    matrix(axes, (x_z, below), "$Z$", VALUE, (n, d_v), cell)
     for x, name, shape in (
         (x_q, "scores", "$(n, n)$"),
         (x_k, "masked scores", "$(n, n)$"),

@@ -5,7 +5,8 @@ from itertools import cycle
 
 from matplotlib.patches import FancyBboxPatch
 
-from tfmr.figures.style import BLUE, CYCLE, GREEN, INK, MUTED, ORANGE, Figure, figure, styled
+from tfmr.figures.palette import DECODER, ENCODER
+from tfmr.figures.style import CYCLE, INK, MUTED, ORANGE, Figure, figure, styled
 
 Stages = Sequence[tuple[str, Sequence[int]]]
 """The stages of one side of the model, with the shape of the output of each."""
@@ -27,7 +28,7 @@ def transformer_shapes(source: Stages, target: Stages) -> Figure:
     axes.set_axis_off()
     axes.set(xlim=(0, 10), ylim=(-0.35, tallest - 0.6))
     left, right, half = 2.05, 7.25, 2.0
-    for x, stages, colour in ((left, source, BLUE), (right, target, GREEN)):
+    for x, stages, colour in ((left, source, ENCODER), (right, target, DECODER)):
         for y, (name, shape) in enumerate(stages):
             texts = [
                 (f"N × {name} block" if name in MASKS else name, 10, INK),
@@ -58,10 +59,10 @@ def transformer_shapes(source: Stages, target: Stages) -> Figure:
         "",
         (right - half, decoder),
         (left + half, encoder),
-        arrowprops={"arrowstyle": "-|>", "color": ORANGE, "lw": 1.8},
+        arrowprops={"arrowstyle": "-|>", "color": ENCODER, "lw": 1.8},
     )
     middle = (left + right) / 2
-    axes.text(middle, (decoder + encoder) / 2 + 0.12, "memory", ha="center", color=ORANGE)
+    axes.text(middle, (decoder + encoder) / 2 + 0.12, "memory", ha="center", color=ENCODER)
 
     embeddings = [
         next(y for y, (name, _) in enumerate(stages) if "embedding" in name)

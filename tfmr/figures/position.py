@@ -8,6 +8,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from tfmr.figures.palette import KEY, QUERY
 from tfmr.figures.style import (
     BLUE,
     GREEN,
@@ -150,14 +151,14 @@ def rotary_angles(pairs: Sequence[tuple[int, int]], omega: float) -> Figure:
     fig, panels = figure(1, len(pairs), height=2.35)
     for axes, (m, n) in zip(panels, pairs, strict=True):
         _circle(axes, f"m = {m}, n = {n}")
-        _arrow(axes, m * omega, "q", BLUE)
-        _arrow(axes, n * omega, "k", ORANGE)
+        _arrow(axes, m * omega, "q", QUERY)
+        _arrow(axes, n * omega, "k", KEY)
         _arc(axes, m * omega, n * omega, 0.5)
     between = ", ".join(f"{math.degrees((n - m) * omega):.0f}" for m, n in pairs)
     places = " and ".join(f"{m}, {n}" for m, n in pairs)
     fig.alt = (
         f"A query and a key, equal before rotation, at positions {places}. The angles from query"
-        f" to key are {between} degrees; they depend on the distance only."
+        f" to key are {between} degrees; they depend on the difference of the positions only."
     )
     return fig
 

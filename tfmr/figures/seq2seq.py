@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 
 from tfmr.errors import require
 from tfmr.figures.diagram import box, line, sheet
-from tfmr.figures.style import BLUE, CYCLE, GREEN, INK, ORANGE, Figure, figure, styled
+from tfmr.figures.palette import DECODER, ENCODER
+from tfmr.figures.style import CYCLE, INK, ORANGE, Figure, figure, styled
 
 STEP = 1.7
 SIZE = (1.3, 0.8)
@@ -40,17 +41,17 @@ def fixed_context_vs_attention(
     offset = STEP * (n + 1)
     fig, axes = sheet(STEP * (n + 1 + len(target)) - 0.2, 5.2)
     top, bottom = 4.7, 0.8
-    encoder = _row(axes, source, 0.75, top, BLUE)
-    decoder = _row(axes, target, 0.75 + offset, top, GREEN)
+    encoder = _row(axes, source, 0.75, top, ENCODER)
+    decoder = _row(axes, target, 0.75 + offset, top, DECODER)
     middle = 0.75 + STEP * n
-    box(axes, (middle, top), r"$\mathbf{z}$", ORANGE, (0.8, 0.8))
+    box(axes, (middle, top), r"$\mathbf{z}$", ENCODER, (0.8, 0.8))
     line(axes, (encoder[-1] + half, top), (middle - 0.4, top))
-    line(axes, (middle + 0.4, top), (decoder[0] - half, top), colour=ORANGE)
+    line(axes, (middle + 0.4, top), (decoder[0] - half, top), colour=ENCODER)
     for x in decoder:
         path = ((middle, top - 0.4), (middle, top - 0.95), (x, top - 0.95), (x, top - 0.4))
-        line(axes, *path, colour=ORANGE)
-    encoder = _row(axes, source, 0.75, bottom, BLUE)
-    decoder = _row(axes, target, 0.75 + offset, bottom, GREEN)
+        line(axes, *path, colour=ENCODER)
+    encoder = _row(axes, source, 0.75, bottom, ENCODER)
+    decoder = _row(axes, target, 0.75 + offset, bottom, DECODER)
     line(axes, (encoder[-1] + half, bottom), (decoder[0] - half, bottom))
     for x, weight in zip(encoder, weights, strict=True):
         arc = {"arrowstyle": "-", "connectionstyle": "arc3,rad=-0.32", "color": ORANGE}
