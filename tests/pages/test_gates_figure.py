@@ -64,11 +64,11 @@ def agree(live: Locator, figure: GatesFigure) -> None:
     token = figure.sequence[step - 1]
     at = {letter: trace[letter][step - 1][unit] for letter in letters}
     if figure.cell == "LSTM":
-        said = [at["f"], at["i"], at["g"], at["i"] * at["g"]]
+        stated = [at["f"], at["i"], at["g"], at["i"] * at["g"]]
     else:
-        said = [at["z"], 1 - at["z"], at["n"]]
+        stated = [at["z"], 1 - at["z"], at["n"]]
     assert line.startswith(f"Step {step}, “{token}”: unit {unit + 1} of the {figure.cell} keeps ")
-    assert numbers(line)[2 : 2 + len(said)] == pytest.approx(said, **close)
+    assert numbers(line)[2 : 2 + len(stated)] == pytest.approx(stated, **close)
     last = trace["p"][step - 1]
     prediction = figure.vocabulary[last.index(max(last))]
     assert f"“{prediction}” ({max(last):.3f})" in line

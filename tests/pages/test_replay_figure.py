@@ -40,9 +40,9 @@ def agree(live: Locator, index: int, word: int) -> None:
     assert live.locator(".rep-other").all_inner_texts() == other, "underlined tokens"
     found = numbers(live.locator(".rep-caption").inner_text())
     assert found[-1] == pytest.approx(row["entropy"], abs=0.0051)
-    said = line.split("the reference. ")[1]
-    assert said.startswith(f"“{TARGET[word]}” attends ")
-    assert said in str(live.locator(".rep-map svg").get_attribute("aria-label"))
+    stated = line.split("the reference. ")[1]
+    assert stated.startswith(f"“{TARGET[word]}” attends ")
+    assert stated in str(live.locator(".rep-map svg").get_attribute("aria-label"))
 
 
 def squares(live: Locator) -> list[list[float]]:
