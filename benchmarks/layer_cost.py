@@ -30,6 +30,8 @@ from tfmr.layers import FeedForward
 from tfmr.sequence_layers import ConvolutionalLayer, RecurrentLayer, SelfAttentionLayer
 
 KERNEL, RADIUS, D_HEAD = 3, 16, 64
+DILATION = KERNEL**2
+"""The dilation of the third layer of a stack with the dilations 1, 3, 9, …."""
 Part = Literal["length", "parallelism"]
 MODES = ("forward", "training")
 """Training includes the backward pass."""
@@ -68,6 +70,7 @@ LAYERS: dict[str, Callable[[int], nn.Module]] = {
     "recurrent (RNN)": lambda d: RecurrentLayer(d, "rnn"),
     "recurrent (LSTM)": lambda d: RecurrentLayer(d, "lstm"),
     "convolution": lambda d: ConvolutionalLayer(d, KERNEL),
+    "dilated convolution": lambda d: ConvolutionalLayer(d, KERNEL, dilation=DILATION),
     "self-attention": lambda d: SelfAttentionLayer(d, d // D_HEAD),
     "local self-attention": lambda d: SelfAttentionLayer(d, d // D_HEAD, radius=RADIUS),
     "attention without projections": lambda d: Attention(d // D_HEAD),
@@ -128,6 +131,7 @@ class LayerCost:
             settings = {
                 "part": part,
                 "kernel": KERNEL,
+                "dilation": DILATION,
                 "radius": RADIUS,
                 "d_head": D_HEAD,
                 "rounds": self.rounds,
@@ -165,8 +169,8 @@ def measure(
 ) -> list[dict[str, Any]]:
     """A row for each layer: FLOPs of the forward pass, peak memory, and seconds per round.
 
-    The peak memory is that of training one sequence, else ``None``: its measurement takes longer
-    than that of the time.
+    The peak memory is measured for one sequence only, else it is ``None``: its measurement takes
+    longer than that of the time.
     """
     torch.set_num_threads(threads)
     torch.manual_seed(0)
@@ -182,7 +186,7 @@ def measure(
             "d_model": shape[2],
             "threads": threads,
             "flops": counted_flops(layers[name], torch.zeros(shape)),
-            "bytes": peak_bytes(calls[name]) if (shape[0], mode) == (1, "training") else None,
+            "bytes": peak_bytes(calls[name]) if shape[0] == 1 else None,
             "seconds": [float(f"{value:.4g}") for value in seconds[name]],
         }
         for name in names

@@ -6,9 +6,24 @@ import pytest
 import torch
 
 from benchmarks import layer_cost
-from benchmarks.layer_cost import LAYERS, MODES, PARALLEL, Attention, LayerCost, LinearPart, call
+from benchmarks.layer_cost import (
+    LAYERS,
+    MODES,
+    PARALLEL,
+    Attention,
+    LayerCost,
+    LinearPart,
+    call,
+    measure,
+)
 from benchmarks.record import read
-from tfmr.complexity import attention_flops, counted_flops, feed_forward_flops, projection_flops
+from tfmr.complexity import (
+    attention_flops,
+    counted_flops,
+    feed_forward_flops,
+    projection_flops,
+    saved_bytes,
+)
 from tfmr.config import BlockConfig
 from tfmr.encoder import EncoderBlock
 from tfmr.errors import TfmrError
@@ -35,7 +50,7 @@ def test_training_computes_all_gradients(name: str, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(torch.autograd, "grad", spy)
     layer = LAYERS[name](64)
-    call(layer, "forward", (2, 5, 64))()
+    assert saved_bytes(call(layer, "forward", (2, 5, 64))) == 0
     assert asked == []
     call(layer, "training", (2, 5, 64))()
     assert asked == [2 * 5 * 64 + sum(p.numel() for p in layer.parameters())]
@@ -58,10 +73,26 @@ def test_the_record_has_every_case(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for row in first["rows"] + second["rows"]:
         assert len(row["seconds"]) == 2
         assert min(*row["seconds"], row["flops"]) > 0
-        measured = (row["batch"], row["mode"]) == (1, "training")
-        assert row["bytes"] > 0 if measured else row["bytes"] is None
+        assert row["bytes"] > 0 if row["batch"] == 1 else row["bytes"] is None
     assert len(first["settings"]["load_average"]) == 2
     assert len(second["settings"]["load_average"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "dilation"), [("convolution", 1), ("dilated convolution", layer_cost.DILATION)]
+)
+def test_the_memory_of_the_forward_pass(name: str, dilation: int) -> None:
+    """The padded input, the three shifted copies, and their product, all at the same time."""
+    [row] = measure((name,), "forward", (1, 50, 64), torch.get_num_threads(), rounds=1)
+    assert row["bytes"] == 4 * 64 * ((50 + 2 * dilation) + 3 * 50 + 50)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_training_needs_more_memory_than_the_forward_pass(name: str) -> None:
+    rows = [
+        measure((name,), mode, (1, 70, 64), torch.get_num_threads(), rounds=1)[0] for mode in MODES
+    ]
+    assert rows[0]["bytes"] < rows[1]["bytes"]
 
 
 def test_a_size_without_whole_heads_raises(tmp_path: Path) -> None:
