@@ -118,6 +118,17 @@ def test_positions_out_of_range_and_wrong_shapes_raise_tfmr_error(
             module(torch.zeros(shape))
 
 
+@pytest.mark.parametrize(
+    "module", [SinusoidalPosition(8, 5), LearnedPosition(8, 5), RotaryPosition(8, 5)]
+)
+def test_inputs_of_the_wrong_type_raise_tfmr_error(unchecked, module: torch.nn.Module) -> None:
+    with pytest.raises(TfmrError, match=r"x must be a tensor: got list; use torch\.tensor"):
+        module([[[0.0] * 8]])
+    for dtype in (torch.long, torch.double):
+        with pytest.raises(TfmrError, match=rf"must be torch\.float32, .*: got {dtype}"):
+            module(torch.zeros(1, 5, 8, dtype=dtype))
+
+
 @pytest.mark.parametrize("table", [sinusoidal, sinusoidal_naive])
 def test_invalid_table_sizes_raise_tfmr_error(table) -> None:
     for d in (7, 0):

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from tfmr.dtype import check_tensor
 from tfmr.errors import TfmrError, require
 
 
@@ -79,8 +80,10 @@ def _check_length(length: int) -> None:
     require(length >= 0, f"the number of positions must not be negative: got {length}")
 
 
-def _slice(x: Tensor, start: int, max_length: int, width: int) -> slice:
-    """The positions of ``x``, which must be ``(..., length, width)``, from ``start`` on."""
+def _slice(x: Tensor, start: int, table: Tensor, width: int) -> slice:
+    """The rows of ``table`` for ``x``, which must be ``(..., length, width)``, from ``start``."""
+    check_tensor(x, "x", table)
+    max_length = len(table)
     if x.dim() < 2 or x.shape[-1] != width:
         raise TfmrError(
             f"the input of a positional encoding must be (..., length, {width}): got "
@@ -116,9 +119,9 @@ class SinusoidalPosition(nn.Module):
         """Add the encodings of positions ``start``, ``start + 1``, … to ``x``.
 
         Raises:
-            TfmrError: if a position is not in the table or ``x`` has the wrong size.
+            TfmrError: if a position is not in the table, or ``x`` has the wrong size or type.
         """
-        return x + self.table[_slice(x, start, *self.table.shape)]
+        return x + self.table[_slice(x, start, self.table, self.table.shape[1])]
 
 
 class LearnedPosition(nn.Module):
@@ -146,9 +149,9 @@ class LearnedPosition(nn.Module):
         """Add the vectors of positions ``start``, ``start + 1``, … to ``x``.
 
         Raises:
-            TfmrError: if a position has no vector or ``x`` has the wrong size.
+            TfmrError: if a position has no vector, or ``x`` has the wrong size or type.
         """
-        return x + self.table[_slice(x, start, *self.table.shape)]
+        return x + self.table[_slice(x, start, self.table, self.table.shape[1])]
 
 
 def rotate_naive(
@@ -203,10 +206,9 @@ class RotaryPosition(nn.Module):
         """Rotate the vectors of ``x`` according to positions ``start``, ``start + 1``, ….
 
         Raises:
-            TfmrError: if a position is not in the table or ``x`` has the wrong size.
+            TfmrError: if a position is not in the table, or ``x`` has the wrong size or type.
         """
-        max_length, pairs = self.cos.shape
-        positions = _slice(x, start, max_length, 2 * pairs)
+        positions = _slice(x, start, self.cos, 2 * self.cos.shape[1])
         cos, sin = self.cos[positions], self.sin[positions]
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)

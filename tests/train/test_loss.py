@@ -49,6 +49,20 @@ def test_hand_computed_loss() -> None:
     assert_close(cross_entropy(logits, target, 0.1), torch.tensor(expected))
 
 
+def test_invalid_inputs_raise_tfmr_error(unchecked) -> None:
+    logits, target = torch.zeros(1, 2, 5), torch.tensor([[1, 2]])
+    cross_entropy(logits, target)
+    with pytest.raises(TfmrError, match="logits must be a tensor: got list"):
+        cross_entropy(logits.tolist(), target)
+    with pytest.raises(TfmrError, match="target must be a tensor: got list"):
+        cross_entropy(logits, [[1, 2]])
+    for shapes in ((logits[0], target), (logits, target[0]), (logits, target[:, :1])):
+        with pytest.raises(TfmrError, match=r"must be \(batch, target, vocab\) and .*: got \("):
+            cross_entropy(*shapes)
+    with pytest.raises(TfmrError, match=r"token ids .*: got torch\.int32; use target\.long"):
+        cross_entropy(logits, target.int())
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 def test_naive_and_library_versions_agree_forward_and_gradient(smoothing: float) -> None:
     torch.manual_seed(0)

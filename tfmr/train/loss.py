@@ -8,7 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from tfmr.data.batches import Batch
-from tfmr.errors import TfmrError
+from tfmr.dtype import check_tensor
+from tfmr.errors import TfmrError, require
 from tfmr.special_tokens import PAD
 from tfmr.translator import Translator
 
@@ -52,7 +53,21 @@ def cross_entropy(
         target: target token ids ``(batch, target)``, padded with ``PAD``.
         label_smoothing: :math:`\epsilon`, the probability spread uniformly over the vocabulary; 0.1
             in the paper.
+
+    Raises:
+        TfmrError: if the shapes do not fit, or ``target`` does not contain token ids.
     """
+    check_tensor(logits, "logits")
+    check_tensor(target, "target")
+    require(
+        logits.dim() == 3 and target.shape == logits.shape[:2],
+        "logits must be (batch, target, vocab) and target must be (batch, target): got "
+        f"{tuple(logits.shape)} and {tuple(target.shape)}",
+    )
+    require(
+        target.dtype == torch.long,
+        f"target must contain token ids (torch.long): got {target.dtype}; use target.long()",
+    )
     return F.cross_entropy(
         logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=label_smoothing
     )
