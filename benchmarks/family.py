@@ -1,11 +1,12 @@
 """``python -m benchmarks.family EXPERIMENT``: the models of the family and their baselines.
 
-``gpt-…`` and ``bert-…`` train the models on the sentences of the pocket grammar or on the English
-captions of Multi30k, and compare them with n-gram models. ``changes`` trains a decoder-only model
-of the pocket grammar with the block of 2017, with each later change made separately, and with all
-of them; the peak learning rate of each variant is the one of :data:`PEAK_LRS` with the smallest
-validation loss. ``digits`` trains ViT on the digits of scikit-learn and compares it with a linear
-classifier. ``tasks`` trains T5 on three tasks, with and without prefixes.
+``gpt-…``, ``llama-…`` and ``bert-…`` train the models on the sentences of the pocket grammar or on
+the English captions of Multi30k, and compare them with n-gram models. ``changes`` trains a
+decoder-only model of the pocket grammar with the block of 2017, with each later change made
+separately, and with all of them; the peak learning rate of each variant is the one of
+:data:`PEAK_LRS` with the smallest validation loss. ``digits`` trains ViT on the digits of
+scikit-learn and compares it with a linear classifier. ``tasks`` trains T5 on three tasks, with and
+without prefixes.
 """
 
 import math
@@ -46,7 +47,14 @@ from tfmr.special_tokens import BOS, EOS, PAD, SPECIAL, UNK
 
 Rows = Iterator[dict[str, Any]]
 Experiment = Literal[
-    "gpt-pocket", "gpt-multi30k", "bert-pocket", "bert-multi30k", "changes", "digits", "tasks"
+    "gpt-pocket",
+    "gpt-multi30k",
+    "llama-multi30k",
+    "bert-pocket",
+    "bert-multi30k",
+    "changes",
+    "digits",
+    "tasks",
 ]
 
 MASK = len(SPECIAL)
@@ -143,18 +151,18 @@ class Source:
 
     load: Callable[[], Texts]
     prompts: tuple[str, ...]
-    """Beginnings of sentences, for GPT."""
+    """Beginnings of sentences, for decoder-only models."""
     gaps: tuple[str, ...]
     """Sentences in which ``_`` stands for one token, for BERT."""
     d_model: int
     gpt_batch: int
-    """Texts per training step of GPT, which predicts every token."""
+    """Texts per training step of a decoder-only model, which predicts every token."""
     bert_batch: int
     """Texts per training step of BERT, which predicts 15 % of the tokens."""
     peak_lr: float
 
     def sizes(self) -> dict[str, Any]:
-        """The hyperparameters that GPT and BERT share."""
+        """The hyperparameters that the models of a corpus share."""
         d_model = self.d_model
         return {
             "d_model": d_model,
@@ -244,8 +252,26 @@ def evaluate(model: LanguageModel, texts: Sequence[list[int]]) -> list[float]:
     return found
 
 
-def gpt_rows(source: Source, family: Family) -> Rows:
-    """Perplexity of GPT and of n-gram models on the test sentences."""
+def make_gpt(vocab: int, source: Source) -> GPT:
+    """An untrained GPT."""
+    return GPT(GPTConfig(vocab=vocab, max_length=80, **source.sizes()))
+
+
+def make_llama(vocab: int, source: Source) -> Llama:
+    """An untrained Llama."""
+    return Llama(LlamaConfig(vocab=vocab, max_length=80, **llama_sizes(source)))
+
+
+def llama_sizes(source: Source) -> dict[str, Any]:
+    """The sizes of GPT, with two key heads and as many weights in the feed-forward networks."""
+    sizes = source.sizes()
+    return sizes | {"d_ff": round(2 * sizes["d_ff"] / 3), "n_kv_heads": 2}
+
+
+def decoder_only_rows(
+    source: Source, make: Callable[[int, Source], LanguageModel], family: Family
+) -> Rows:
+    """Perplexity of a decoder-only model and of n-gram models on the test sentences."""
     data = source.load()
     lengths = np.array([len(text) + 1.0 for text in data.test])
     counts = resample(len(lengths))
@@ -258,21 +284,23 @@ def gpt_rows(source: Source, family: Family) -> Rows:
             "perplexity": perplexity(baseline[order].sum() / lengths.sum()),
         }
     best = min(baseline, key=lambda order: float(baseline[order].sum()))
-    for seed in tqdm(family.seeds, desc="GPT"):
+    for seed in tqdm(family.seeds, unit=" models"):
         torch.manual_seed(seed)
-        gpt = GPT(GPTConfig(vocab=data.tokenizer.vocab_size, max_length=80, **source.sizes()))
-        initialise_small(gpt)
-        train_language_model(gpt, data.train, family.steps, seed, source.gpt_batch, source.peak_lr)
-        own = np.array(evaluate(gpt, data.test))
+        model = make(data.tokenizer.vocab_size, source)
+        initialise_small(model)
+        train_language_model(
+            model, data.train, family.steps, seed, source.gpt_batch, source.peak_lr
+        )
+        own = np.array(evaluate(model, data.test))
         ahead = interval(ratio_of_sums(baseline[best] - own, lengths, counts))
         yield {
-            "model": "GPT",
+            "model": type(model).__name__,
             "seed": seed,
             "steps": family.steps,
-            "parameters": gpt.count_parameters(),
+            "parameters": model.count_parameters(),
             "perplexity": perplexity(own.sum() / lengths.sum()),
             "ahead_of_best_n_gram_nats": ahead,
-            "continuations": continue_prompts(gpt, data.tokenizer, source.prompts, seed),
+            "continuations": continue_prompts(model, data.tokenizer, source.prompts, seed),
         }
 
 
@@ -282,12 +310,12 @@ def perplexity(nats_per_token: float) -> float:
 
 
 def continue_prompts(
-    gpt: GPT, tokenizer: Tokenizer, prompts: Sequence[str], seed: int
+    model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[str], seed: int
 ) -> list[dict[str, str]]:
     """The greedy continuation of each prompt, and a sampled one."""
     ids = [[BOS, *tokenizer.encode(prompt)] for prompt in prompts]
-    greedy = generate(gpt, ids, 30, eos=EOS)
-    sampled = generate(gpt, ids, 30, sampler(torch.Generator().manual_seed(seed)), eos=EOS)
+    greedy = generate(model, ids, 30, eos=EOS)
+    sampled = generate(model, ids, 30, sampler(torch.Generator().manual_seed(seed)), eos=EOS)
     return [
         {"prompt": prompt, "greedy": tokenizer.decode(one), "sampled": tokenizer.decode(other)}
         for prompt, one, other in zip(prompts, greedy, sampled, strict=True)
@@ -475,13 +503,23 @@ def tasks(family: Family) -> Rows:
 
 
 def text_settings(source: Source, batch: int) -> dict[str, Any]:
-    """The settings of the records of GPT and BERT."""
+    """The settings of the records of a corpus."""
     return {"batch": batch, "peak_lr": source.peak_lr, **source.sizes()}
 
 
 EXPERIMENTS: dict[Experiment, tuple[Callable[[Family], Rows], dict[str, Any]]] = {
-    "gpt-pocket": (partial(gpt_rows, POCKET), text_settings(POCKET, POCKET.gpt_batch)),
-    "gpt-multi30k": (partial(gpt_rows, CAPTIONS), text_settings(CAPTIONS, CAPTIONS.gpt_batch)),
+    "gpt-pocket": (
+        partial(decoder_only_rows, POCKET, make_gpt),
+        text_settings(POCKET, POCKET.gpt_batch),
+    ),
+    "gpt-multi30k": (
+        partial(decoder_only_rows, CAPTIONS, make_gpt),
+        text_settings(CAPTIONS, CAPTIONS.gpt_batch),
+    ),
+    "llama-multi30k": (
+        partial(decoder_only_rows, CAPTIONS, make_llama),
+        text_settings(CAPTIONS, CAPTIONS.gpt_batch) | llama_sizes(CAPTIONS),
+    ),
     "bert-pocket": (partial(bert_rows, POCKET), text_settings(POCKET, POCKET.bert_batch)),
     "bert-multi30k": (partial(bert_rows, CAPTIONS), text_settings(CAPTIONS, CAPTIONS.bert_batch)),
     "changes": (changes, {"batch": CHANGES_BATCH, "peak_lrs": list(PEAK_LRS), **asdict(ORIGINAL)}),

@@ -31,7 +31,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         replacement = family.Source(data, ("a", "b c"), ("a _ c",), 16, 2, 3, 1e-3)
         for name, (measure, settings) in family.EXPERIMENTS.items():
             if isinstance(measure, partial) and measure.args[0] is source:
-                measured = (partial(measure.func, replacement), settings)
+                measured = (partial(measure.func, replacement, *measure.args[1:]), settings)
                 monkeypatch.setitem(family.EXPERIMENTS, name, measured)
 
 
@@ -112,7 +112,9 @@ def test_the_block_of_2017_has_none_of_the_changes() -> None:
     assert Llama(family.ORIGINAL).output.weight is not None
 
 
-@pytest.mark.parametrize("experiment", ["gpt-pocket", "bert-multi30k", "digits", "tasks"])
+@pytest.mark.parametrize(
+    "experiment", ["gpt-pocket", "llama-multi30k", "bert-multi30k", "digits", "tasks"]
+)
 def test_the_record_has_a_row_for_each_model_and_seed(experiment: str, tmp_path: Path) -> None:
     path = tmp_path / "family.json"
     Family(experiment, seeds=(0, 1), steps=1, out=path)()  # type: ignore[arg-type]
@@ -122,11 +124,23 @@ def test_the_record_has_a_row_for_each_model_and_seed(experiment: str, tmp_path:
     models = [row["model"] for row in record["rows"]]
     expected = {
         "gpt-pocket": ["frequencies", "2-gram", "3-gram", "4-gram", "GPT", "GPT"],
+        "llama-multi30k": ["frequencies", "2-gram", "3-gram", "4-gram", "Llama", "Llama"],
         "bert-multi30k": ["frequencies", "3-gram on both sides", "BERT", "BERT"],
         "digits": ["most frequent digit", "logistic regression", "ViT"] * 2,
         "tasks": ["T5 with prefixes"] * 2 + ["T5 without prefixes"] * 2,
     }
     assert models == expected[experiment]
+
+
+def test_llama_differs_from_gpt_by_the_changes_since_2017() -> None:
+    vocab, d_model, d_ff = 50, family.CAPTIONS.d_model, 171
+    llama = family.make_llama(vocab, family.CAPTIONS)
+    block = 3 * d_model**2 + 3 * d_model * d_ff + 2 * d_model  # keys and values: half the heads
+    assert llama.count_parameters() == 2 * vocab * d_model + 2 * block + d_model
+    gpt = family.make_gpt(vocab, family.CAPTIONS)
+    assert gpt.blocks[0].feed_forward.expand.out_features == 256
+    sizes = family.EXPERIMENTS["llama-multi30k"][1]
+    assert (sizes["d_ff"], sizes["n_kv_heads"]) == (d_ff, llama.config.n_kv_heads)
 
 
 def test_no_steps_raise(tmp_path: Path) -> None:
