@@ -18,8 +18,9 @@ from tfmr.figures.architecture import (
     right_shift,
 )
 from tfmr.figures.attention import query_key_value
+from tfmr.figures.layers import norm_placement
 from tfmr.figures.model import transformer_shapes
-from tfmr.figures.palette import ROLES
+from tfmr.figures.palette import INK, ROLES
 from tfmr.figures.position import rotary_angles
 from tfmr.figures.seq2seq import fixed_context_vs_attention
 from tfmr.figures.style import Figure
@@ -176,3 +177,11 @@ def test_encoder_and_decoder_have_their_colours() -> None:
     found = edge_colours(shapes)
     assert (found["N × encoder block"], found["N × decoder block"]) == (encoder, decoder)
     assert text_colours(shapes)["memory"] == encoder
+
+
+def test_residual_connections_have_the_colour_of_no_role() -> None:
+    for drawn in (encoder_block(), decoder_block(), norm_placement()):
+        lines = [line for axes in drawn.axes for line in axes.lines if line.get_ls() == "-"]
+        colours = [to_hex(line.get_color()) for line in lines if len(line.get_xdata()) > 1]
+        assert INK in colours
+        assert set(colours).isdisjoint(ROLES.values())

@@ -18,6 +18,7 @@ from tfmr.figures.map import (
     architecture_map,
     map_links,
 )
+from tfmr.figures.palette import ENCODER, INK
 
 BOOK = Path(tfmr.__file__).parent.parent / "book"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -69,6 +70,12 @@ def test_alternative_text() -> None:
     for part in PARTS:
         assert f"{part.name} ({part.chapter})" in figure.alt
     assert set(re.findall(r"(\w+) block", figure.alt)) == {"encoder", "decoder"}
+
+
+def test_residual_connections_and_the_encoder_output_have_their_colours() -> None:
+    style = architecture_map().svg
+    assert f".residual {{ color: {INK} }}" in style
+    assert f".memory {{ color: {ENCODER};" in style
 
 
 def test_svg_is_small_reproducible_and_scales() -> None:

@@ -10,6 +10,7 @@ from tests.pages.live import Stage, choose, numbers, press, status
 from tests.widgets.test_architecture import SMALL, figure
 from tfmr.config import TransformerConfig
 from tfmr.figures.map import PARTS
+from tfmr.figures.palette import ENCODER, INK, rgb
 from tfmr.widgets import ArchitectureFigure
 
 ONE_BLOCK = ("embedding", "position", "output", "softmax", "loss", "decoding")
@@ -90,6 +91,16 @@ def test_point_click_and_arrow_keys(stage: Stage) -> None:
     expect(title).to_have_text("Output projection")
     assert status(live).startswith("Output projection: 800 parameters")
     expect(live.locator(".arch-block[tabindex='0']")).to_be_focused()
+
+
+def test_residual_connections_and_the_encoder_output_have_their_colours(stage: Stage) -> None:
+    live = stage.show(figure())
+    for kind, colour in (("residual", INK), ("memory", ENCODER)):
+        expected = [round(255 * part) for part in rgb(colour)]
+        line = live.locator(f".arch-{kind} .arch-line").first
+        head = live.locator(f".arch-{kind} .arch-head").first
+        assert numbers(line.evaluate("e => getComputedStyle(e).stroke")) == expected
+        assert numbers(head.evaluate("e => getComputedStyle(e).fill")) == expected
 
 
 def test_colours_show_the_share_of_the_costs(stage: Stage) -> None:

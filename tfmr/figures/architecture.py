@@ -13,9 +13,9 @@ from tfmr.figures.palette import ENCODER, KEY, QUERY, ROLES, VALUE
 from tfmr.figures.style import (
     BLUE,
     GREEN,
+    INK,
     MUTED,
     ORANGE,
-    PURPLE,
     WIDTH,
     Figure,
     figure,
@@ -57,7 +57,7 @@ def _column(
                 (x + side, fork),
                 (x + side, y),
                 (x + 0.26 * side / abs(side), y),
-                colour=PURPLE,
+                colour=INK,
             )
             operation(axes, (x, y), "+")
             below = y + 0.26
@@ -85,9 +85,8 @@ def encoder_block() -> Figure:
     fig.alt = (
         "Two diagrams of an encoder block, from bottom to top. Post-norm, as in the paper:"
         " self-attention, addition, layer norm; feed-forward, addition, layer norm. Pre-norm: layer"
-        " norm, self-attention, addition; layer norm, feed-forward, addition. A purple residual"
-        " connection leads around each sublayer to the addition. Input and output have the same"
-        " shape, (n, d)."
+        " norm, self-attention, addition; layer norm, feed-forward, addition. A residual connection"
+        " leads around each sublayer to the addition. Input and output have the same shape, (n, d)."
     )
     return fig
 

@@ -134,8 +134,8 @@ def norm_placement() -> Figure:
         axes.set(xlim=(0, 12.4), ylim=(-0.6, 2.2), aspect="equal")
         axes.set_title(title, loc="left")
         axes.axis("off")
-        axes.plot((0.6, 11.55), (0, 0), color=BLUE, lw=3.2, solid_capstyle="butt")
-        line(axes, (11.0, 0.0), (11.8, 0.0), colour=BLUE)
+        axes.plot((0.6, 11.55), (0, 0), color=INK, lw=3.2, solid_capstyle="butt")
+        line(axes, (11.0, 0.0), (11.8, 0.0), colour=INK)
         axes.text(0.3, 0, "$x$", ha="center", va="center", fontsize=12)
     post, pre = panels
     size = (2.2, 0.8)

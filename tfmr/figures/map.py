@@ -11,7 +11,8 @@ from html import escape
 from textwrap import wrap
 
 from tfmr.errors import require
-from tfmr.figures.style import BLUE, INK, MUTED, ORANGE, PURPLE
+from tfmr.figures.palette import ENCODER
+from tfmr.figures.style import BLUE, INK, MUTED
 
 CHAPTERS = {
     4: "04-self-attention.ipynb",
@@ -129,8 +130,8 @@ LABELS: Sequence[tuple[int, int, str, str]] = (
 STYLE = f"""
 .tfmr-map text {{ font: 14px sans-serif; fill: {INK} }}
 .tfmr-map path {{ color: {MUTED}; fill: none; stroke: currentColor; stroke-width: 1.5 }}
-.tfmr-map .residual {{ color: {PURPLE} }}
-.tfmr-map .memory {{ color: {ORANGE} }}
+.tfmr-map .residual {{ color: {INK} }}
+.tfmr-map .memory {{ color: {ENCODER}; stroke-width: 2 }}
 .tfmr-map .tied {{ color: {INK}; stroke-dasharray: 2 3 }}
 .tfmr-map .generated {{ stroke-dasharray: 6 4 }}
 .tfmr-map .head {{ fill: currentColor; stroke-dasharray: none }}
