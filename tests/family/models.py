@@ -59,12 +59,13 @@ def make_pair(kind: str, folder: Path, **settings: int) -> tuple[nn.Module, nn.M
 
     ``settings`` replace those of the configuration in :data:`PAIRS`.
     Biases of 0 and weights of 1 would hide faults, so every parameter is random.
+    Parameters of the default floating-point type are saved and read without rounding.
     """
     own, theirs, config = PAIRS[kind]
     torch.manual_seed(0)
     other = theirs(type(config)(**config.to_dict() | settings)).eval()
     with torch.no_grad():
         for parameter in other.parameters():
-            parameter.normal_(std=0.4)
+            parameter.normal_(std=0.3)
     other.save_pretrained(folder)
     return own.from_pretrained(folder), other
