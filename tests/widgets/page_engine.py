@@ -50,12 +50,15 @@ def engine(model: Path) -> Iterator[Engine]:
 
 
 def captions() -> list[str]:
-    """German captions like those of Multi30k: twenty recorded ones and combinations of parts."""
+    """236 German captions like those of Multi30k: 20 recorded ones and combinations of parts."""
     lines = (record_path("multi30k-de-en") / "samples.tsv").read_text("utf-8").splitlines()
     recorded = [line.split("\t")[0] for line in lines[1:]]
-    subjects = ["Ein Mann", "Eine junge Frau", "Zwei Hunde", "Drei Kinder in roten Hemden"]
-    verbs = ["läuft", "spielen", "sitzt auf einer Bank", "springen über einen Zaun", "isst Eis"]
-    places = ["am Strand", "im Schnee", "vor einem Gebäude", "neben einem großen Brunnen"]
+    subjects = ["Ein Mann", "Eine junge Frau", "Zwei Hunde", "Drei Kinder in roten Hemden",
+                "Der alte Fischer", "Mehrere Radfahrer"]  # fmt: skip
+    verbs = ["läuft", "spielen", "sitzt auf einer Bank", "springen über einen Zaun", "isst Eis",
+             "fotografieren einander"]  # fmt: skip
+    places = ["am Strand", "im Schnee", "vor einem Gebäude", "neben einem großen Brunnen",
+              "bei Nacht", "auf der Wiese"]  # fmt: skip
     parts = itertools.product(subjects, verbs, places)
     return recorded + [" ".join(words) + "." for words in parts]
 
