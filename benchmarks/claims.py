@@ -57,6 +57,7 @@ def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
         *speed(records),
         *quality(records["quality"]),
         *steps(records),
+        *published(records["multi30k"]),
         *heads(records["heads"]),
         *recall(records["recall"]),
         *inside(records["inside"], records["heads"]),
@@ -167,6 +168,15 @@ def steps(records: dict[str, Record]) -> Claims:
         if runs:
             claim = f"multi30k: seed 2 took the fewest steps in {minutes:g} minutes"
             yield claim, runs[2] < min(runs[0], runs[1])
+
+
+def published(record: Record) -> Claims:
+    """Chapter 13 and README.md compare this run with a published score."""
+    for row in record["rows"]:
+        if (row["direction"], row["minutes"]) == ("en-de", 20):
+            found = (row["seed"], row["step"], round(row["test_bleu_beam4"], 1))
+            claim = f"multi30k: English to German, seed, steps and BLEU after 20 minutes: {found}"
+            yield claim, found == (0, 5059, 37.0)
 
 
 def heads(record: Record) -> Claims:

@@ -90,3 +90,14 @@ def test_a_changed_value_is_reported(
     if name == "quality":
         problem = "quality: torch.nn.Transformer after 2.5 minutes has taken fewer steps than tfmr"
     assert any(claim.startswith(problem) for claim in found), found
+
+
+def test_a_changed_score_of_english_to_german_is_reported(copied: Path) -> None:
+    path = copied / "multi30k.json"
+    record = json.loads(path.read_text("utf-8"))
+    for row in record["rows"]:
+        if row["direction"] == "en-de":
+            row["test_bleu_beam4"] += 1
+    path.write_text(json.dumps(record), "utf-8")
+    claim = "multi30k: English to German, seed, steps and BLEU after 20 minutes: (0, 5059, 38.0)"
+    assert claim in claims.check(copied, copied / "README.md")
