@@ -2,10 +2,12 @@
 
 ``python -m tools.dist`` packs ``site/`` in ``dist/the-executable-transformer.zip``. A reader
 unpacks the archive and opens ``index.html``. Equal sites give equal archives: the files are sorted
-and have a fixed time.
+and have a fixed time. The pages are those of the site without their preloads: browsers refuse to
+preload a font from ``file://`` and report an error. The style sheet loads the same fonts.
 """
 
 import argparse
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -16,6 +18,7 @@ from tools.site import SITE, SiteError
 FOLDER = "the-executable-transformer"
 TARGET = ROOT / "dist" / f"{FOLDER}.zip"
 TIME = (1980, 1, 1, 0, 0, 0)
+PRELOAD = re.compile(rb'<link rel="preload"[^>]*>\n?')
 READ_ME = """\
 The Executable Transformer
 ==========================
@@ -28,21 +31,27 @@ def pack(site: Path = SITE, target: Path = TARGET) -> int:
     """Pack the site in ``target``; return the number of files."""
     if not (site / "index.html").is_file():
         raise SiteError("expected a site, found none; run `make book` first")
-    files = {path.relative_to(site).as_posix(): path.read_bytes() for path in contents(site)}
+    files = {path.relative_to(site).as_posix(): data(path) for path in contents(site)}
     files["README.txt"] = READ_ME.encode()
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, data in sorted(files.items()):
+        for name, content in sorted(files.items()):
             entry = zipfile.ZipInfo(f"{FOLDER}/{name}", TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, data)
+            archive.writestr(entry, content)
     return len(files)
 
 
 def contents(site: Path) -> list[Path]:
     """The files of the site; what only a server needs is left out."""
     return [path for path in site.rglob("*") if path.is_file() and path.name != ".nojekyll"]
+
+
+def data(path: Path) -> bytes:
+    """The bytes of a file of the site in the archive."""
+    found = path.read_bytes()
+    return PRELOAD.sub(b"", found) if path.suffix == ".html" else found
 
 
 def main() -> int:

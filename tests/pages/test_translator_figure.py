@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,7 +20,6 @@ from tests.pages.live import (
     numbers,
     press,
     status,
-    write_page,
 )
 from tests.widgets.page_engine import ODD
 from tfmr.analysis import record_attention
@@ -32,11 +32,10 @@ PATIENCE = 60_000
 """Milliseconds, for a busy machine."""
 
 
-@pytest.fixture(scope="module")
-def stage(stage: Stage) -> Stage:
-    """The stage, with the models of the site."""
-    write_models(stage.folder / "_static" / "models")
-    return stage
+@pytest.fixture(scope="module", autouse=True)
+def models(stage_folder: Path) -> None:
+    """The models of the site, for the figures on the stage."""
+    write_models(stage_folder / "_static" / "models")
 
 
 def translate(live: Locator, text: str) -> None:
@@ -115,8 +114,8 @@ def test_alternatives_and_weights_are_those_of_python(stage: Stage) -> None:
     check_numbers(live, "multi30k-de-en", GERMAN, target=3, source=5)
 
 
-def test_it_is_operated_by_keyboard(stage: Stage) -> None:
-    live = stage.show(TranslatorFigure("pocket-en-fr"), width=390)
+def test_it_is_operated_by_keyboard(each_stage: Stage) -> None:
+    live = each_stage.show(TranslatorFigure("pocket-en-fr"))
     page = live.page
     live.get_by_label("Sentence in").focus()
     press(page, "Control+A")
@@ -202,18 +201,6 @@ def test_a_failure_to_load_is_explained(
     translate(live, "Zwei Hunde.")
     expect(live.locator(".tra-translation")).to_be_visible()
     stage.visit.errors.clear()  # the browser reports the answer 404
-
-
-def test_it_works_from_a_folder(stage: Stage) -> None:
-    page = write_page(stage.folder, TranslatorFigure("pocket-en-fr"))
-    text = re.sub(r'<meta http-equiv="Content-Security[^>]*>', "", page.read_text("utf-8"))
-    page.write_text(text, "utf-8")
-    tab = stage.visit.page.context.browser.new_page()  # type: ignore[union-attr]
-    tab.goto(page.as_uri())
-    live = tab.locator(".live")
-    translate(live, "The red boxes are not heavy.")
-    assert live.locator(".tra-translation").inner_text() == "les boîtes rouges ne sont pas lourdes."
-    tab.close()
 
 
 def test_the_page_responds_while_it_computes(stage: Stage) -> None:

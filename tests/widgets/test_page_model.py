@@ -64,7 +64,7 @@ def test_the_file_has_at_most_3_mb(text: str) -> None:
 
 
 def test_rounding_changes_logits_by_at_most_a_quarter(saved: Checkpoint) -> None:
-    """The bound that the page of the translator states, over the predictions of 100 captions."""
+    """The bound that the page of the translator states, over the predictions of 236 captions."""
     source = pad([saved.tokenizer.encode(text) for text in captions()])
     target = torch.full((len(source), 1), BOS)
     with torch.inference_mode():
