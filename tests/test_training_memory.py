@@ -12,7 +12,6 @@ from tfmr.attention import SHORT, MultiHeadAttention
 from tfmr.config import BlockConfig, TransformerConfig
 from tfmr.decoder import DecoderBlock
 from tfmr.encoder import EncoderBlock
-from tfmr.family import GPT, Bert, BertConfig, GPTConfig
 from tfmr.layers import FeedForward, Residual
 from tfmr.model import Transformer
 from tfmr.training_memory import (
@@ -21,8 +20,6 @@ from tfmr.training_memory import (
     decoder_block_formula,
     encoder_block_formula,
     feed_forward_formula,
-    norm_formula,
-    output_formula,
     residual_formula,
     self_attention_formula,
     state_bytes,
@@ -98,28 +95,6 @@ def test_transformer(norm, source: int, target: int) -> None:
         return F.cross_entropy(model.scores(model.hidden(s, t)).flatten(0, 1), labels.flatten())
 
     assert counted(model, loss) == transformer_formula(config, B, source, target)
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-@pytest.mark.parametrize("length", [7, SHORT + 1])
-def test_gpt_and_bert(length: int, dropout: float) -> None:
-    sizes = {"d_model": D, "n_heads": H, "d_ff": D_FF, "vocab": V, "n_layers": 2}
-    s, labels = ids(length), ids(length)
-
-    def loss(model: nn.Module) -> Callable[[], Tensor]:
-        return lambda: F.cross_entropy(model(s).flatten(0, 1), labels.flatten())
-
-    gpt = GPT(GPTConfig(**sizes, dropout=dropout, max_length=100))
-    config = replace(gpt.config, activation="gelu")
-    common = 2 * encoder_block_formula(config, B, length) + output_formula(B, length, D, V)
-    dropped = (dropout > 0) * B * length * D
-    expected = common + dropped + 8 * (B * length + length) + norm_formula(B, length, D)
-    assert counted(gpt, loss(gpt)) == expected
-
-    bert = Bert(BertConfig(**sizes, dropout=dropout, max_length=100))
-    head = 2 * 4 * B * length * D + norm_formula(B, length, D)
-    expected = common + dropped + 8 * (2 * B * length + length) + norm_formula(B, length, D)
-    assert counted(bert, loss(bert)) == expected + head
 
 
 def test_a_tensor_that_two_operations_store_counts_once() -> None:

@@ -3,7 +3,8 @@ r"""The memory of a training step: weights, gradients, optimiser state and activ
 :func:`state_bytes` counts the tensors that remain from step to step, and :func:`activation_bytes`
 counts those that autograd stores between the forward and the backward pass. The ``*_formula``
 functions predict the second number exactly, for fp32 on a CPU, from the operations of each layer:
-every operation stores the tensors from which it computes its gradients.
+every operation stores the tensors from which it computes its gradients. :mod:`tfmr.family.memory`
+has those of the model family.
 
 With vectors of :math:`d` components and feed-forward networks of width :math:`d_{ff}` with ReLU, an
 encoder block stores per position

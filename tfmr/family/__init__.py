@@ -2,7 +2,7 @@
 
 Every model is one short file. What they need beyond chapters 4 to 10 is in
 :mod:`tfmr.family.blocks`; :mod:`tfmr.family.pretrained` reads the checkpoints that the Hugging Face
-classes of the same models write.
+classes of the same models write. :mod:`tfmr.family.memory` predicts their memory in training.
 """
 
 from tfmr.family.bert import Bert, BertConfig
