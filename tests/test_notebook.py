@@ -1,6 +1,7 @@
 """The notebook extension, in a real IPython shell."""
 
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -167,6 +168,17 @@ def test_the_source_of_javascript_is_shown_whole() -> None:
     assert text.count("/**") == text.count("export ") == 3
     assert "  return powers.map((power) => power / total);\n}\n\n/** " in text
     assert text.endswith(";\n```")
+
+
+def test_a_whole_file_of_javascript_is_shown_folded() -> None:
+    shown = show_script("transformer.js")
+    assert repr(shown) == "source code of tfmr/widgets/transformer.js"
+    code = (files("tfmr") / "widgets" / "transformer.js").read_text("utf-8")
+    lines = len(code.splitlines())
+    assert shown._repr_markdown_() == (
+        f"<details>\n<summary>tfmr/widgets/transformer.js ({lines} lines)</summary>\n\n"
+        f"```javascript\n{code}```\n\n</details>"
+    )
 
 
 @pytest.mark.parametrize(

@@ -71,16 +71,21 @@ def show_source(*objects: Any) -> Source:
 
 
 class Script:
-    """The source code of functions in JavaScript, displayed as Markdown."""
+    """The source code of functions in JavaScript, or of a whole file, displayed as Markdown."""
 
     def __init__(self, file: str, code: str, names: Sequence[str]) -> None:
         self.file, self.code, self.names = file, code, names
 
     def __repr__(self) -> str:
-        return f"source code of {', '.join(self.names)} in {self.file}"
+        functions = f"{', '.join(self.names)} in " if self.names else ""
+        return f"source code of {functions}{self.file}"
 
     def _repr_markdown_(self) -> str:
-        return f"*{self.file}:*\n\n```javascript\n{self.code}\n```"
+        listing = f"```javascript\n{self.code}\n```"
+        if self.names:
+            return f"*{self.file}:*\n\n{listing}"
+        title = f"{self.file} ({len(self.code.splitlines())} lines)"
+        return f"<details>\n<summary>{title}</summary>\n\n{listing}\n\n</details>"
 
 
 def show_script(name: str, *functions: str) -> Script:
@@ -91,7 +96,8 @@ def show_script(name: str, *functions: str) -> Script:
 
     Args:
         name: a file in ``tfmr/widgets``.
-        functions: names that the file exports; each is shown with the comment before it.
+        functions: names that the file exports; each is shown with the comment before it. Without
+            names, the whole file is shown, folded.
 
     Raises:
         TfmrError: if there is no such file or function.
@@ -109,7 +115,8 @@ def show_script(name: str, *functions: str) -> Script:
         if found is None:
             raise TfmrError(f"expected a function that {name} exports, got {function!r}")
         parts.append(found[0])
-    return Script(f"tfmr/widgets/{name}", "\n\n".join(parts), functions)
+    code = "\n\n".join(parts) if functions else text.rstrip()
+    return Script(f"tfmr/widgets/{name}", code, functions)
 
 
 def _fenced(each: Any) -> str:

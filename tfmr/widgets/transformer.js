@@ -1,11 +1,11 @@
-// The inference of a Transformer: the third version of the book's model, beside the formulas and the
-// Python. The functions have the names and the order of tfmr/layers.py, attention.py, kv_cache.py,
+// The inference of a Transformer: the third version of the book's model, beside formula and Python.
+// The functions have the names and the order of tfmr/layers.py, attention.py, kv_cache.py,
 // position.py, encoder.py, decoder.py and model.py; tests compare their outputs with Python's.
 //
-// A sequence of vectors is a list of Float32Arrays, one per position. Sentences are computed one at a
-// time, so there is no batch axis and no padding. A module is an object with the weights and the
-// submodules of the Python module of the same name (see makeModel). The functions marked with * pause
-// between blocks (yield), so that a page can respond while they compute.
+// A sequence of vectors is a list of Float32Arrays, one per position. Sentences are computed one at
+// a time, so there is no batch axis and no padding. A module is an object with the weights and the
+// submodules of the Python module of the same name (see makeModel). The functions marked with *
+// pause between blocks (yield), so that a page can respond while they compute.
 
 // ---- layers.py
 
@@ -72,8 +72,8 @@ export function scaledDotProductAttention(q, k, v, mask) {
 /**
  * Several attention heads in parallel, each on its own columns, joined by one projection.
  *
- * Queries are projected from `x`; keys and values from `memory` (cross-attention) or from `x`. With a
- * `cache`, self-attention appends to the keys and values of the earlier positions, and
+ * Queries are projected from `x`; keys and values from `memory` (cross-attention) or from `x`. With
+ * a `cache`, self-attention appends to the keys and values of the earlier positions, and
  * cross-attention projects `memory` in the first call only. If `recorded` is a list, the attention
  * weights [head][query][key] are appended to it.
  */
@@ -180,7 +180,7 @@ export function* decoder(module, config, x, memory, caches, recorded) {
 }
 
 /** Empty caches, one pair per block. */
-export const newCaches = (module) => module.blocks.map(() => ({ self: kvCache(), cross: kvCache() }));
+export const newCaches = ({ blocks }) => blocks.map(() => ({ self: kvCache(), cross: kvCache() }));
 
 // ---- model.py
 
