@@ -2,8 +2,8 @@
 
 All parameters and gradients are in double precision, and the bounds are absolute. BERT, GPT-2 and
 ViT differ by rounding only. T5 and Llama differ by more, because the classes of Hugging Face
-compute RMSNorm, and Llama also the angles of the rotary positions, in single precision for every
-type of the weights.
+compute the mean square of RMSNorm, and the angles of rotary positions, in single precision for
+every type of the weights.
 """
 
 from collections.abc import Iterator
