@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.pages.live import Stage
 
 SITE = ROOT / "site" / "en"
+PHONE = {"has_touch": True, "is_mobile": True}
 
 CONTRAST = """() => {
     const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
@@ -156,12 +157,11 @@ def address() -> Iterator[str]:
     yield from serve(SITE)
 
 
-def guarded(
-    chromium: Browser, address: str, motion: Literal["reduce", "no-preference"] = "reduce"
-) -> Iterator[Visit]:
+def guarded(chromium: Browser, address: str, **settings: Any) -> Iterator[Visit]:
     """A browser's page that can reach ``address`` only."""
     context = chromium.new_context(
-        reduced_motion=motion, permissions=["clipboard-read", "clipboard-write"]
+        permissions=["clipboard-read", "clipboard-write"],
+        **{"reduced_motion": "reduce", **settings},
     )
     page = context.new_page()
     made = Visit(page, address)
@@ -186,25 +186,58 @@ def visit(chromium: Browser, address: str) -> Iterator[Visit]:
     yield from guarded(chromium, address)
 
 
-def staged(
-    chromium: Browser, folder: Path, motion: Literal["reduce", "no-preference"]
-) -> Iterator["Stage"]:
-    from tests.pages.live import Stage, write_stage
+@pytest.fixture(scope="session")
+def phone(chromium: Browser, address: str) -> Iterator[Visit]:
+    """A page of a browser on a phone: it is operated by touch, and has no pointer that hovers."""
+    yield from guarded(chromium, address, **PHONE)
 
+
+@pytest.fixture(scope="session")
+def stage_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.pages.live import write_stage
+
+    folder = tmp_path_factory.mktemp("stage")
     write_stage(folder)
-    for base in serve(folder):
-        for visit in guarded(chromium, base, motion):
-            visit.page.set_default_timeout(10_000)
-            yield Stage(visit, folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
-def stage(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Stage"]:
-    """Shows live figures to a reader who asks for less motion."""
-    yield from staged(chromium, tmp_path_factory.mktemp("stage"), "reduce")
+def stage_address(stage_folder: Path) -> Iterator[str]:
+    yield from serve(stage_folder)
+
+
+def staged(
+    chromium: Browser, base: str, folder: Path, look: dict[str, Any], **settings: Any
+) -> Iterator["Stage"]:
+    from tests.pages.live import Stage
+
+    for visit in guarded(chromium, base, **settings):
+        visit.page.set_default_timeout(10_000)
+        yield Stage(visit, folder, **look)
 
 
 @pytest.fixture(scope="session")
-def moving_stage(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Stage"]:
+def stage(chromium: Browser, stage_address: str, stage_folder: Path) -> Iterator["Stage"]:
+    """Shows live figures on a desktop, in light colours, to a reader who asks for less motion."""
+    yield from staged(chromium, stage_address, stage_folder, {})
+
+
+@pytest.fixture(scope="session")
+def phone_stage(chromium: Browser, stage_address: str, stage_folder: Path) -> Iterator["Stage"]:
+    """Shows live figures on a phone, in dark colours."""
+    look = {"theme": "dark", "width": 390}
+    yield from staged(chromium, stage_address, stage_folder, look, **PHONE)
+
+
+@pytest.fixture(params=["stage", "phone_stage"])
+def each_stage(request: pytest.FixtureRequest) -> "Stage":
+    """A desktop in light colours, then a phone in dark colours."""
+    found: Stage = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(scope="session")
+def moving_stage(chromium: Browser, stage_address: str, stage_folder: Path) -> Iterator["Stage"]:
     """Shows live figures with motion."""
-    yield from staged(chromium, tmp_path_factory.mktemp("moving"), "no-preference")
+    motion = {"reduced_motion": "no-preference"}
+    yield from staged(chromium, stage_address, stage_folder, {}, **motion)

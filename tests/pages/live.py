@@ -8,7 +8,7 @@ Policy, and needs no build of the site.
 import json
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -97,11 +97,13 @@ class Stage:
 
     visit: Visit
     folder: Path
+    theme: str = "light"
+    width: int = 1280
 
-    def show(self, figure: LiveFigure, *, theme: str = "light", width: int = 1280) -> Locator:
+    def show(self, figure: LiveFigure) -> Locator:
         """Show a figure when it runs; its group is returned, for locators inside the figure."""
         write_page(self.folder, figure)
-        page = self.visit.open("stage.html", theme=theme, width=width)
+        page = self.visit.open("stage.html", theme=self.theme, width=self.width)
         return page.locator(".live")
 
     def check_looks(self, figure: LiveFigure) -> None:
@@ -115,7 +117,7 @@ class Stage:
         name = type(figure).__name__
         for theme in THEMES:
             for width in WIDTHS:
-                live = self.show(figure, theme=theme, width=width)
+                live = replace(self, theme=theme, width=width).show(figure)
                 page = live.page
                 where = f"{theme}, {width}"
                 live.screenshot(path=PICTURES / f"{name}-{width}-{theme}.png")

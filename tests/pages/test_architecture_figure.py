@@ -74,8 +74,8 @@ def test_shapes(stage: Stage, part: int, shapes: list[str]) -> None:
     assert live.locator(".arch-shapes td").all_inner_texts() == shapes
 
 
-def test_point_click_and_arrow_keys(stage: Stage) -> None:
-    live = stage.show(figure(part=0))
+def test_point_click_and_arrow_keys(each_stage: Stage) -> None:
+    live = each_stage.show(figure(part=0))
     title = live.locator(".arch-title")
     line = status(live)
     live.locator(".arch-block").nth(19).hover()
@@ -91,6 +91,8 @@ def test_point_click_and_arrow_keys(stage: Stage) -> None:
     expect(title).to_have_text("Output projection")
     assert status(live).startswith("Output projection: 800 parameters")
     expect(live.locator(".arch-block[tabindex='0']")).to_be_focused()
+    choose(live, "Model", "base")
+    agree(live, figure(model="base"), range(14, 20))
 
 
 def test_residual_connections_and_the_encoder_output_have_their_colours(stage: Stage) -> None:

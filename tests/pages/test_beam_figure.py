@@ -8,12 +8,19 @@ from playwright.sync_api import Locator, expect
 from tests.pages.live import Stage, choose, numbers, press, status
 from tests.widgets.test_beam import SENTENCES, figure
 from tfmr.decode import length_penalty
+from tfmr.widgets import BeamFigure
 from tfmr.widgets.beam import BEAMS
 
 
+@pytest.fixture(scope="module")
+def initial() -> BeamFigure:
+    """The figure in its first state; no test changes it."""
+    return figure()
+
+
 @pytest.fixture
-def live(stage: Stage) -> Locator:
-    return stage.show(figure())
+def live(stage: Stage, initial: BeamFigure) -> Locator:
+    return stage.show(initial)
 
 
 def to_the_end(live: Locator) -> int:
@@ -43,8 +50,9 @@ def test_results_are_those_of_the_package(live: Locator) -> None:
                 assert shown == pytest.approx([best.score, best.log_prob], abs=6e-3)
 
 
-def test_each_step_shows_its_candidates(live: Locator) -> None:
-    steps = figure().searches[0]["beams"][1]["steps"]
+def test_each_step_shows_its_candidates(each_stage: Stage, initial: BeamFigure) -> None:
+    live = each_stage.show(initial)
+    steps = initial.searches[0]["beams"][1]["steps"]
     parents = [0.0]
     for number, step in enumerate(steps, start=1):
         live.get_by_role("button", name="Next").click()

@@ -84,9 +84,9 @@ def value_of(formula: str) -> float:
     return float(eval(text, {"__builtins__": {}}, functions))
 
 
-def test_numbers_after_mouse_and_keyboard(stage: Stage) -> None:
+def test_numbers_after_mouse_and_keyboard(each_stage: Stage) -> None:
     figure = gates_figure(step=4, unit=2)
-    live = stage.show(figure)
+    live = each_stage.show(figure)
     agree(live, figure)
     choose(live, "Cell", "GRU")
     choose(live, "Unit", "3")

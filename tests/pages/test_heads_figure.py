@@ -1,5 +1,7 @@
 """The heads of a trained model in the page: maps and measures are those of Python."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from playwright.sync_api import Locator, expect
@@ -18,11 +20,10 @@ NAMES = {
 OWN = "Zwei kleine Hunde laufen am Strand durch das Wasser."
 
 
-@pytest.fixture(scope="module")
-def stage(stage: Stage) -> Stage:
-    """The stage, with the models of the site."""
-    write_models(stage.folder / "_static" / "models")
-    return stage
+@pytest.fixture(scope="module", autouse=True)
+def models(stage_folder: Path) -> None:
+    """The models of the site, for the figures on the stage."""
+    write_models(stage_folder / "_static" / "models")
 
 
 def radio(live: Locator, kind: str, block: int, head: int) -> Locator:
@@ -95,9 +96,9 @@ def test_the_small_maps_have_the_weights(stage: Stage) -> None:
     assert (found - expected).max() < 1 / 8
 
 
-def test_any_sentence_is_computed_in_the_page(stage: Stage) -> None:
+def test_any_sentence_is_computed_in_the_page(each_stage: Stage) -> None:
     figure = HeadsFigure(measure="distance")
-    live = stage.show(figure, width=390)
+    live = each_stage.show(figure)
     page = live.page
     live.get_by_label("Sentence in German").focus()
     press(page, "Control+A")

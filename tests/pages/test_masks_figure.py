@@ -81,8 +81,8 @@ def test_the_verdict(
     assert verdict in status(stage.show(figure))
 
 
-def test_the_keyboard_operates_it(stage: Stage) -> None:
-    live = stage.show(MasksFigure(TOKENS))
+def test_keyboard_and_mouse_operate_it(each_stage: Stage) -> None:
+    live = each_stage.show(MasksFigure(TOKENS))
     group = live.get_by_role("group", name="Causal mask")
     group.get_by_role("radio", name="causal", exact=True).focus()
     press(live.page, "ArrowRight")
@@ -96,6 +96,9 @@ def test_the_keyboard_operates_it(stage: Stage) -> None:
     expect(live.locator(".masks-cell")).to_have_text(
         "Query 0 “<bos>”, key 5 “<pad>”: hidden by the causal mask and the padding mask."
     )
+    choose(live, "Padding mask", "none")
+    choose(live, "Replace the token", f"4 {TOKENS[4]}")
+    agree(live, MasksFigure(TOKENS, causal="off by one", padding="none", replaced=4))
 
 
 def test_no_change_is_announced(stage: Stage) -> None:

@@ -64,8 +64,8 @@ def test_the_curves_have_the_values_of_the_record(stage: Stage) -> None:
     assert path[1::2] == pytest.approx(heights, abs=0.06)
 
 
-def test_the_keyboard_operates_it(stage: Stage) -> None:
-    live = stage.show(StreamFigure(RECORD))
+def test_keyboard_and_mouse_operate_it(each_stage: Stage) -> None:
+    live = each_stage.show(StreamFigure(RECORD))
     training(live).focus()
     press(live.page, "ArrowRight", "ArrowRight")
     expect(training(live)).to_have_attribute("aria-valuetext", "after 30 steps")
@@ -73,6 +73,9 @@ def test_the_keyboard_operates_it(stage: Stage) -> None:
     live.get_by_role("button", name="Back").focus()
     press(live.page, "Enter")
     agree(live, 12, 10, "stream", 12)
+    choose(live, "Quantity", NAMES["gradient"])
+    live.get_by_role("button", name="Next").click()
+    agree(live, 12, 30, "gradient", 12)
 
 
 def test_the_status_orders_the_stacks_and_announces_no_change(stage: Stage) -> None:
