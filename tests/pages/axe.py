@@ -33,11 +33,14 @@ REACHABLE = """() => [...document.querySelectorAll("pre, .figure-body, div.math,
     .every(area => area.tabIndex >= 0 || area.scrollWidth <= area.clientWidth + 1
         || !/auto|scroll/.test(getComputedStyle(area).overflowX))"""
 
-TARGETS = """minimum => [...document.querySelectorAll("button, summary, .btn, nav a")]
+TARGETS = """minimum => [...document.querySelectorAll(
+        "button, summary, .btn, .button, nav a, .prev-next-area a, input, select, textarea")]
+    .map(e => e.type === "checkbox" || e.type === "radio" ? e.closest("label") : e)
     .filter(e => e.checkVisibility() && e.getClientRects().length)
     .map(e => [e.getBoundingClientRect(), e])
     .filter(([box]) => box.width > 0 && Math.min(box.width, box.height) < minimum - 0.5)
     .map(([box, e]) => `${box.width}x${box.height} ${e.outerHTML.slice(0, 120)}`)"""
+"""Controls smaller than a minimum in pixels; a checkbox or radio button includes its label."""
 
 
 def faults(visit: Visit, *, sidebar: bool) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """What people need who read with a keyboard, a finger or a narrow window."""
 
+import pytest
+
+from tests.pages.axe import TARGETS
 from tests.pages.conftest import Visit
 
 
@@ -41,12 +44,26 @@ def test_wide_code_becomes_reachable_when_its_details_open(visit: Visit) -> None
     assert code.get_attribute("aria-label") == "Code, scrolls sideways"
 
 
-def test_main_controls_can_be_touched(visit: Visit) -> None:
-    page = visit.open("04-self-attention.html", width=390)
-    for control in page.locator(".bd-header-article button:visible, .prev-next-area a").all():
-        box = control.bounding_box()
-        assert box is not None
-        assert min(box["width"], box["height"]) >= 44, control.evaluate("e => e.outerHTML")
+@pytest.mark.parametrize("name", ["index.html", "04-self-attention.html", "api/attention.html"])
+def test_a_finger_can_operate_every_control(phone: Visit, name: str) -> None:
+    page = phone.open(name, width=390)
+    page.evaluate("() => document.querySelectorAll('details').forEach(e => { e.open = true; })")
+    header = page.locator(".bd-header-article")
+    kinds = ("primary-toggle", "secondary-toggle", "search-button__button", "dropdown-toggle")
+    for kind in kinds:
+        header.locator(f".{kind}").click()
+        if kind == "search-button__button":
+            page.locator("#search-dialog input").fill("softmax")
+            page.locator("#search-results [role=option]").first.wait_for()
+        assert page.evaluate(TARGETS, 44) == [], kind
+        page.keyboard.press("Escape")
+
+
+def test_with_a_mouse_lists_stay_close(visit: Visit) -> None:
+    page = visit.open("04-self-attention.html")
+    links = page.locator(".bd-links li > a, .page-toc a").all()
+    heights = [link.evaluate("e => e.getBoundingClientRect().height") for link in links]
+    assert min(heights) < 36
 
 
 def test_the_contents_follow_the_reader(visit: Visit) -> None:

@@ -156,6 +156,16 @@ def test_figures_on_a_dark_page_have_the_colours_of_the_palette(visit: Visit) ->
         assert max(abs(a - b) for a, b in zip(found, wanted, strict=True)) <= 4, hue
 
 
+def test_a_figure_that_scrolls_belongs_to_the_dark_page(visit: Visit) -> None:
+    page = visit.open("04-self-attention.html", theme="dark", width=390)
+    body = page.locator("figure.numbered .figure-body.continues:has(img)").first
+    body.locator("img").evaluate("e => { e.scrollIntoView(); return e.decode(); }")
+    seen = Image.open(BytesIO(body.screenshot())).convert("RGB")
+    wanted = [round(255 * part) for part in palette.rgb(palette.DARK_PAGE)]
+    _, most = max(seen.getcolors(seen.width * seen.height))
+    assert max(abs(a - b) for a, b in zip(most, wanted, strict=True)) <= 4
+
+
 def test_a_phone_shows_most_figures_without_scrolling(visit: Visit) -> None:
     page = visit.open("06-position.html", width=390)
     bodies = page.locator("figure.numbered:not(.interactive) .figure-body:has(picture)")
