@@ -571,6 +571,7 @@ def family(records: dict[str, Record]) -> Claims:
     for name, model, column in (
         ("gpt-pocket", "GPT", "ahead_of_best_n_gram_nats"),
         ("gpt-multi30k", "GPT", "ahead_of_best_n_gram_nats"),
+        ("llama-multi30k", "Llama", "ahead_of_best_n_gram_nats"),
         ("bert-pocket", "BERT", "ahead_of_n_gram_nats"),
     ):
         least = min(low for low, _ in values(name, model, column))

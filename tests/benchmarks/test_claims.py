@@ -64,6 +64,12 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
         ("ablations", "diverged", True, "ablations: no run diverged"),
         ("family-digits", "accuracy", 0.5, "family-digits: ViT is ahead of logistic regression"),
         ("family-gpt-pocket", "ahead_of_best_n_gram_nats", [-1, 1], "family-gpt-pocket: GPT is"),
+        (
+            "family-llama-multi30k",
+            "ahead_of_best_n_gram_nats",
+            [-1, 1],
+            "family-llama-multi30k: Llama is ahead of the n-gram model",
+        ),
         ("family-bert-pocket", "ahead_of_n_gram_nats", [-1, 1], "family-bert-pocket: BERT is"),
         ("family-changes", "loss", 9.0, "family-changes: all changes"),
         ("family-tasks", "copy", 0.99, "family-tasks: the prefix improves copy"),
