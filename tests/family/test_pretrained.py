@@ -1,17 +1,23 @@
 """Checkpoints are read by name; what does not fit is rejected with a sentence."""
 
 import json
+import re
+import shlex
 from pathlib import Path
+from typing import Any
 
+import huggingface_hub.cli.download
 import pytest
 import torch
+from huggingface_hub.cli import hf
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from tests.family.models import PAIRS, VOCAB, make_pair
 from tfmr.errors import TfmrError
-from tfmr.family import GPT, T5, Bert, Llama, ViT
+from tfmr.family import GPT, T5, Bert, Llama, ViT, pretrained
 
+BOOK = Path(pretrained.__file__).parents[2] / "book"
 DISTANCE = "relative_attention_max_distance"
 
 
@@ -153,3 +159,24 @@ def test_an_index_cannot_name_files_elsewhere(folder: Path) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(TfmrError, match="names of files beside it"):
         Llama.from_pretrained(folder)
+
+
+def test_the_documented_command_downloads_the_configuration_and_the_weights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The library parses the command; only the download itself is replaced."""
+    [command] = re.findall(r"``(hf download [^`]+)``", str(pretrained.__doc__))
+    chapter = json.loads((BOOK / "15-family.ipynb").read_text(encoding="utf-8"))
+    assert any(f"\n{command}\n" in "".join(cell["source"]) for cell in chapter["cells"])
+    requested: list[dict[str, Any]] = []
+
+    def download(**request: Any) -> str:
+        requested.append(request)
+        return request["local_dir"]
+
+    monkeypatch.setattr(huggingface_hub.cli.download, "snapshot_download", download)
+    with pytest.raises(SystemExit, match="0"):
+        hf.app(shlex.split(command)[1:])
+    [request] = requested
+    assert (request["repo_id"], request["local_dir"]) == ("openai-community/gpt2", "gpt2")
+    assert request["allow_patterns"] == ["config.json", "model.safetensors"]

@@ -186,7 +186,8 @@ def mask_tokens(
     """Choose tokens to predict, and hide them: masked language modelling.
 
     Of the chosen tokens, 80 % are replaced by the mask token and 10 % by a random token; 10 % are
-    kept, so that the model cannot trust any token it is given. Devlin et al. (2019), section 3.1.
+    kept. The model must therefore predict tokens at positions without a mask token, too. Devlin et
+    al. (2019), section 3.1.
 
     Args:
         ids: token ids; special tokens, whose ids are below ``first_word``, are never chosen.

@@ -2,7 +2,7 @@
 
 Pickle files, which can execute any code when they are read, are rejected. With a network, the
 public checkpoint ``openai-community/gpt2``, for example, is downloaded to the folder ``gpt2`` by
-``hf download openai-community/gpt2 --include config.json model.safetensors --local-dir gpt2``.
+``hf download openai-community/gpt2 config.json model.safetensors --local-dir gpt2``.
 """
 
 import json
