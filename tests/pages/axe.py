@@ -2,17 +2,51 @@
 
 from typing import Any
 
+from playwright.sync_api import ViewportSize
+
 from tests.pages.conftest import Visit
 from tools.vendor import BOOK
 
 AXE = (BOOK / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
 SIDEBAR = "#pst-primary-sidebar"
+DESKTOP: ViewportSize = {"width": 1280, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
-RUN = """without => axe.run({ exclude: without }, {
-    resultTypes: ["violations"],
-}).then(found => found.violations.map(fault => ({
+RUN = """({ include, exclude, rules }) => include?.length === 0 ? [] : axe.run(
+    { ...(include && { include }), exclude },
+    { resultTypes: ["violations"], ...(rules && { runOnly: rules }) },
+).then(found => found.violations.map(fault => ({
     rule: fault.id, places: fault.nodes.map(node => node.html.slice(0, 160)).slice(0, 5),
 })))"""
+"""The faults in some elements or in the whole document; by some rules or by all."""
+
+# The contrast takes axe most of its time. Of the rules, only these depend on the colour theme.
+COLOURS = ["color-contrast", "link-in-text-block"]
+CHANGED = """() => {
+    const grounds = new Map([[null, ""]]);
+    const ground = (element) => {
+        if (!grounds.has(element)) {
+            const { backgroundColor, backgroundImage, filter, opacity } = getComputedStyle(element);
+            const own = [backgroundColor, backgroundImage, filter, opacity].join(" ");
+            grounds.set(element, `${ground(element.parentElement)}/${own}`);
+        }
+        return grounds.get(element);
+    };
+    const before = window.looks;
+    window.looks = new Map();
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const element = walker.currentNode.parentElement;
+        if (!walker.currentNode.data.trim()) continue;
+        if (!element.checkVisibility({ visibilityProperty: true })) continue;
+        const { color, fontSize, fontWeight } = getComputedStyle(element);
+        const size = parseFloat(fontSize);
+        const large = size >= 24 || (size >= 18.66 && fontWeight >= 700);
+        window.looks.set(element, `${color} ${large} ${ground(element)}`);
+    }
+    return [...window.looks.keys()].filter((e) => before?.get(e) !== window.looks.get(e));
+}"""
+"""The texts that were not visible, or had another colour or ground, when this was last called."""
 
 # Formulas and code are thousands of elements of one kind, which take axe minutes. They are checked
 # on one page; test_every_page.py checks their contrast on all.
@@ -23,6 +57,15 @@ SHORTEN = """() => {
     }
 }"""
 WHOLE = "notation.html"
+# The sidebar is the same on all pages.
+WITH_SIDEBAR = ("/index.html", "/04-self-attention.html", "/api/attention.html")
+
+# Menus that slide would be in between when they are checked.
+STILL = """() => {
+    const style = new CSSStyleSheet();
+    style.replaceSync("* { transition: none !important; }");
+    document.adoptedStyleSheets.push(style);
+}"""
 
 FOCUS = """() => [...document.querySelectorAll("span.math, span.math *")]
     .filter(e => e.tabIndex >= 0).map(e => e.outerHTML.slice(0, 100))"""
@@ -43,21 +86,30 @@ TARGETS = """minimum => [...document.querySelectorAll(
 """Controls smaller than a minimum in pixels; a checkbox or radio button includes its label."""
 
 
-def faults(visit: Visit, *, sidebar: bool) -> dict[str, Any]:
+def faults(visit: Visit) -> dict[str, Any]:
     """What is wrong, by size and colour theme; the page must be opened again afterwards.
 
-    The size changes what is visible and the theme changes the colours, so two combinations show
-    all. The sidebar is the same on all pages; without it, axe takes half the time.
+    Each theme is checked by all rules at one size. At the other size, its colours are checked where
+    they differ or were not visible.
     """
     page = visit.page
     found = {"tab stops in lines": page.evaluate(FOCUS)}
     if not page.url.endswith(WHOLE):
         page.evaluate(SHORTEN)
+    page.evaluate(STILL)
     page.evaluate(AXE)
-    for (width, height), theme in (((1280, 900), "light"), ((390, 844), "dark")):
-        page.set_viewport_size({"width": width, "height": height})
+    exclude = [] if page.url.endswith(WITH_SIDEBAR) else [SIDEBAR]
+    for theme, sizes in (("light", (DESKTOP, PHONE)), ("dark", (PHONE, DESKTOP))):
         visit.set_theme(theme)
-        page.wait_for_function(REACHABLE)
-        found[f"{width} px, {theme}"] = page.evaluate(RUN, [] if sidebar else [SIDEBAR])
+        for size in sizes:
+            page.set_viewport_size(size)
+            include, rules = None, None
+            if size == sizes[0]:
+                page.wait_for_function(REACHABLE)
+                page.evaluate(CHANGED)
+            else:
+                include, rules = page.evaluate_handle(CHANGED), COLOURS
+            arguments = {"include": include, "exclude": exclude, "rules": rules}
+            found[f"{size['width']} px, {theme}"] = page.evaluate(RUN, arguments)
     found["small targets"] = page.evaluate(TARGETS, 24)
     return {check: faults for check, faults in found.items() if faults}

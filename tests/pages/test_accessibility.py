@@ -1,9 +1,21 @@
 """What people need who read with a keyboard, a finger or a narrow window."""
 
-import pytest
+from collections.abc import Iterator
 
-from tests.pages.axe import TARGETS
+import pytest
+from playwright.sync_api import Page
+
+from tests.pages.axe import AXE, RUN, STILL, TARGETS
 from tests.pages.conftest import Visit
+
+SEARCH = "#search-dialog"
+MENUS = {
+    "primary-toggle": "#pst-primary-sidebar-modal",
+    "secondary-toggle": "#pst-secondary-sidebar-modal",
+    "search-button__button": SEARCH,
+    "dropdown-toggle": ".dropdown-menu",
+}
+"""The buttons of the header and what they open."""
 
 
 def test_a_wide_formula_scrolls_in_a_box_with_a_name(visit: Visit) -> None:
@@ -44,19 +56,35 @@ def test_wide_code_becomes_reachable_when_its_details_open(visit: Visit) -> None
     assert code.get_attribute("aria-label") == "Code, scrolls sideways"
 
 
+def menus(page: Page, width: int) -> Iterator[str]:
+    """Open each menu of the header, one after the other; a wide page shows the sidebars."""
+    for button, menu in MENUS.items():
+        if width == 1280 and "sidebar" in menu:
+            continue
+        page.locator(f".{button}:visible").first.click()
+        if menu == SEARCH:
+            page.locator(f"{SEARCH} input").fill("softmax")
+            page.locator(f"{SEARCH} [role=option]").first.wait_for()
+        yield menu
+        page.keyboard.press("Escape")
+
+
 @pytest.mark.parametrize("name", ["index.html", "04-self-attention.html", "api/attention.html"])
 def test_a_finger_can_operate_every_control(phone: Visit, name: str) -> None:
     page = phone.open(name, width=390)
     page.evaluate("() => document.querySelectorAll('details').forEach(e => { e.open = true; })")
-    header = page.locator(".bd-header-article")
-    kinds = ("primary-toggle", "secondary-toggle", "search-button__button", "dropdown-toggle")
-    for kind in kinds:
-        header.locator(f".{kind}").click()
-        if kind == "search-button__button":
-            page.locator("#search-dialog input").fill("softmax")
-            page.locator("#search-results [role=option]").first.wait_for()
-        assert page.evaluate(TARGETS, 44) == [], kind
-        page.keyboard.press("Escape")
+    for menu in menus(page, 390):
+        assert page.evaluate(TARGETS, 44) == [], menu
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_no_fault_in_an_open_menu(visit: Visit, width: int, theme: str) -> None:
+    page = visit.open("api/attention.html", theme=theme, width=width)
+    page.evaluate(STILL)
+    page.evaluate(AXE)
+    for menu in menus(page, width):
+        assert page.evaluate(RUN, {"include": [menu], "exclude": [], "rules": None}) == [], menu
 
 
 def test_with_a_mouse_lists_stay_close(visit: Visit) -> None:

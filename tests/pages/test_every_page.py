@@ -124,7 +124,7 @@ def test_nothing_is_wider_than_a_phone(chapter: Visit) -> None:
 
 # The last of the tests that share an open page, since it shortens the page.
 def test_axe_finds_no_fault(chapter: Visit) -> None:
-    assert faults(chapter, sidebar="/api/" not in chapter.page.url) == {}
+    assert faults(chapter) == {}
 
 
 def test_other_page_stands_by_itself(other: Visit) -> None:
@@ -132,7 +132,7 @@ def test_other_page_stands_by_itself(other: Visit) -> None:
     fits_a_phone(other)
     # axe sees the code as one text, so a few of these pages show it all there is.
     if not other.page.url.endswith(tuple(SOURCES)) or other.page.url.endswith(tuple(SOURCES[::20])):
-        assert faults(other, sidebar=False) == {}
+        assert faults(other) == {}
 
 
 def test_code_can_be_copied(visit: Visit) -> None:
