@@ -319,27 +319,28 @@ def layer_cost(rows: list[Row]) -> Claims:
         below, above = (times(*parts, d_model=d_model, length=n * d_model) for n in (4, 8))
         claim = f"layer-length: d {d_model}: the parts of a block cross between n = 4d and 8d"
         yield f"{claim}: {below:.2f}, {above:.2f}", below < 1 < above
-    for length in (32, 64, 128, 256, 512, 1024):
-        case = {"d_model": 128, "length": length}
-        local = times("local self-attention", "self-attention", **case)
+    for length in (32, 64, 128, 512, 1024):
+        local = times("local self-attention", "self-attention", d_model=128, length=length)
         claim = (
             f"layer-length: local attention is the faster one from 512 on: {length}, {local:.2f}"
         )
         yield claim, (local < 1) == (length >= 512)
-        peaks = {
-            row["layer"]: row["bytes"]
-            for row in rows
-            if case.items() <= row.items() and row["mode"] == "training"
-        }
-        layers = [name for name in peaks if name not in parts]
-        yield (
-            f"layer-length: {case}: the RNN stores the least",
-            (min(layers, key=peaks.__getitem__) == "recurrent (RNN)"),
-        )
-        yield (
-            f"layer-length: {case}: the LSTM stores the most",
-            (max(layers, key=peaks.__getitem__) == "recurrent (LSTM)"),
-        )
+    for length in (32, 64, 128, 256, 512, 1024):
+        for mode, largest in (
+            ("forward", "local self-attention"),
+            ("training", "recurrent (LSTM)"),
+        ):
+            case = {"mode": mode, "d_model": 128, "length": length}
+            peaks = {
+                row["layer"]: row["bytes"]
+                for row in rows
+                if case.items() <= row.items() and row["layer"] not in parts
+            }
+            least, most = (f(peaks, key=peaks.__getitem__) for f in (min, max))
+            claim = f"layer-length: {case}: the RNN needs the least memory: {least}"
+            yield claim, least == "recurrent (RNN)"
+            claim = f"layer-length: {case}: {largest} needs the most memory: {most}"
+            yield claim, most == largest
 
 
 def layer_parallelism(rows: list[Row]) -> Claims:

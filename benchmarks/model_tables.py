@@ -381,11 +381,17 @@ def layer_cost(record: Record) -> list[str]:
         title = f"Training time relative to the RNN, {size}, {run}"
         parts += [title, markdown(["", *map(str, sizes)], lines)]
         if axis == "length":
-            memory = [
-                [name, *(f"{found[name, n]['bytes'] / 2**20:.1f}" for n in sizes)] for name in names
-            ]
-            title = f"Peak memory of training in MiB, {size}, by length:"
-            parts += [title, markdown(["", *map(str, sizes)], memory)]
+            for mode, what in (("forward", "the forward pass"), ("training", "training")):
+                peaks = {
+                    (row["layer"], row["length"]): row["bytes"]
+                    for row in rows
+                    if (row["mode"], row["d_model"]) == (mode, d_model)
+                }
+                memory = [
+                    [name, *(f"{peaks[name, n] / 2**20:.2f}" for n in sizes)] for name in names
+                ]
+                title = f"Peak memory of {what} in MiB, {size}, by length:"
+                parts += [title, markdown(["", *map(str, sizes)], memory)]
     return parts
 
 

@@ -374,14 +374,19 @@ def test_layer_cost_shows_ratios_to_the_first_layer_and_memory() -> None:
     rows = [
         layer_cost_row("RNN", {"length": 8}, [1.0, 2.0, 1.0]),
         layer_cost_row("attention", {"length": 8}, [4.0, 4.0, 3.0]),
-        {**layer_cost_row("RNN", {"length": 8}, [9.0]), "mode": "forward"},
+        *(
+            {**layer_cost_row(layer, {"length": 8}, [9.0]), "mode": "forward", "bytes": 2**19}
+            for layer in ("RNN", "attention")
+        ),
     ]
     settings = {"part": "length", "precision": "fp32", "rounds": 3, "load_average": [1.5, 0.5]}
     text = section("cost", {**SPEED, "kind": "layer cost", "rows": rows, "settings": settings})
     assert "the machine was at most 1.5." in text
     assert "Training time relative to the RNN, d_model 64, batch size 1, 1 thread, by" in text
     assert "by length:\n\n|  | 8 |\n|---|--:|\n| RNN | 1.00 |\n| attention | 3.00 |" in text
-    assert "MiB, d_model 64, batch size 1, by length:\n\n|  | 8 |\n|---|--:|\n| RNN | 1.5 |" in text
+    where = "in MiB, d_model 64, batch size 1, by length:\n\n|  | 8 |\n|---|--:|\n| RNN |"
+    assert f"Peak memory of the forward pass {where} 0.50 |\n| attention | 0.50 |" in text
+    assert f"Peak memory of training {where} 1.50 |\n| attention | 1.50 |" in text
 
 
 def test_layer_cost_by_batch_has_no_memory() -> None:
