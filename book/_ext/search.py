@@ -58,7 +58,7 @@ def words_of(node: nodes.Node) -> Iterator[str]:
         yield node.astext()
     elif isinstance(node, nodes.math):
         yield plain_math(node.astext())
-    elif not isinstance(node, UNREAD):
+    elif not isinstance(node, UNREAD) and not is_output_table(node):
         for child in node.children:
             yield from words_of(child)
         if not isinstance(node, nodes.Inline):
@@ -76,6 +76,11 @@ UNREAD = (
     addnodes.toctree,
 )
 """What contributes no prose: a listing contributes identifiers, an API object its own entry."""
+
+
+def is_output_table(node: nodes.Node) -> bool:
+    """Whether ``node`` is a table that a notebook cell displays: numbers, no prose."""
+    return isinstance(node, nodes.table) and node.parent.get("mime_type") == "text/markdown"
 
 
 def prose(parts: list[nodes.Node]) -> str:

@@ -71,6 +71,17 @@ def test_a_section_becomes_an_entry() -> None:
     ]
 
 
+def test_tables_that_notebook_cells_display_are_left_out() -> None:
+    def table(text: str) -> nodes.table:
+        return nodes.table("", nodes.paragraph("", text))
+
+    output = nodes.container("", table("0.25"), mime_type="text/markdown")
+    page = section("Costs", table("shape of a query"), output)
+    assert [entry.text for entry in search.section_entries("book/14-x", page, top=True)] == [
+        "shape of a query"
+    ]
+
+
 def test_terms_of_the_glossary_are_entries() -> None:
     term = section("softmax", nodes.paragraph("", "A function."))
     page = section("Glossary", nodes.paragraph("", "Terms."), section("S", term))
