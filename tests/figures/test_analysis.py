@@ -35,8 +35,8 @@ def test_head_grid() -> None:
     assert [axes.get_ylabel() for axes in maps] == ["block 1", "", "", "block 2", "", ""]
     assert [axes.get_xlabel() for axes in maps][3:] == ["head 1", "head 2", "head 3"]
     assert "Maps of encoder attention" in figure.alt
-    assert "Block 1 head 1 a, block 1 head 2 b" in figure.alt
-    assert "block 2 head 3 f." in figure.alt
+    assert "Block 1, head 1: a; block 1, head 2: b" in figure.alt
+    assert "block 2, head 3: f." in figure.alt
     assert small(figure)
 
 
@@ -89,7 +89,7 @@ def test_head_ablation_shares_one_scale() -> None:
     figure = head_ablation({"encoder": [[0.04, -1.0], [2.0, -0.04]], "cross": [[4.0, 0.5]]}, "Loss")
     assert [text.get_text() for text in figure.axes[0].texts] == ["0.0", "−1.0", "2.0", "0.0"]
     assert {axes.images[0].get_clim() for axes in figure.axes} == {(-4.0, 4.0)}
-    assert "encoder: block 1 0.0 −1.0, block 2 2.0 0.0; cross: block 1 4.0 0.5" in figure.alt
+    assert "Encoder: block 1: 0.0, −1.0; block 2: 2.0, 0.0. Cross: block 1: 4.0, 0.5" in figure.alt
     assert small(figure)
 
 
@@ -101,8 +101,10 @@ def test_head_ablation_with_intervals() -> None:
         digits=2,
     )
     assert [text.get_text() for text in figure.axes[0].texts] == ["4.00\n±0.50", "−1.00\n±0.25"]
-    assert figure.alt.startswith("Decrease of BLEU when one head is ablated. encoder: block 1 4.00")
-    assert "block 1 4.00 ±0.50 −1.00 ±0.25" in figure.alt
+    assert figure.alt.startswith(
+        "Decrease of BLEU when one head is ablated. Encoder: block 1: 4.00"
+    )
+    assert "block 1: 4.00 ±0.50, −1.00 ±0.25" in figure.alt
 
 
 def test_sublayer_ablation_is_coloured_by_group() -> None:

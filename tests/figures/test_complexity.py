@@ -38,7 +38,7 @@ def test_paths_are_shortest_paths() -> None:
         5,
     )
     assert [arrows(fig, panel) for panel in range(3)] == [5, 2, 1]
-    assert "recurrent 5, convolution 2, attention 1." in fig.alt
+    assert "recurrent: 5; convolution: 2; attention: 1." in fig.alt
     assert "convolution\n2" in texts(fig)
     assert len(fig._repr_png_()[0]) < 60_000
 
@@ -57,7 +57,7 @@ def test_crossovers() -> None:
         [0.5 / 6, 1 / 6, 4 / 6],
     ]
     assert list(left.lines[1].get_ydata()) == [0.7, 1.5, 3.0]
-    assert "one, $d=64$: 0.7 at 0.5, 1.5 at 1, 3 at 4" in fig.alt
+    assert "one, d=64: 0.7 at 0.5, 1.5 at 1, 3 at 4" in fig.alt
 
 
 def test_relative_time() -> None:

@@ -86,11 +86,11 @@ def head_grid(
     )
     if labels is not None:
         named = (
-            f"block {block + 1} head {head + 1} {label}"
+            f"block {block + 1}, head {head + 1}: {label}"
             for block, row in enumerate(labels)
             for head, label in enumerate(row)
         )
-        fig.alt += f" {', '.join(named)}.".replace(" block", " Block", 1)
+        fig.alt += f" {'; '.join(named)}.".replace(" block", " Block", 1)
     if tokens is not None:
         axes = parts[1, 0].subplots()
         _tile(axes, weights[large])
@@ -207,11 +207,11 @@ def head_ablation(
         axes.set_title(kind)
         axes.set_xlabel("head")
     panels[0].set_ylabel("block")
-    listed = "; ".join(
-        f"{kind}: "
-        + ", ".join(
-            f"block {block + 1} "
-            + " ".join(
+    listed = ". ".join(
+        f"{kind.capitalize()}: "
+        + "; ".join(
+            f"block {block + 1}: "
+            + ", ".join(
                 minus(f"{value:.{digits}f}")
                 + (f" ±{half_widths[kind][block][head]:.{digits}f}" if half_widths else "")
                 for head, value in enumerate(row)

@@ -64,7 +64,9 @@ def paths(stacks: Mapping[str, Sequence[Edges]], length: int) -> Figure:
         ax.set_title(f"{name}\n{lengths[name]}", fontsize=9.5)
         ax.set(xlim=(-0.6, length - 0.4), ylim=(-0.25, deepest + 0.25))
         ax.axis("off")
-    found = ", ".join(f"{' '.join(name.split())} {steps}" for name, steps in lengths.items())
+    found = "; ".join(
+        f"{' '.join(name.split())}: {steps}".replace("$", "") for name, steps in lengths.items()
+    )
     fig.alt = (
         f"Stacked layers over {length} positions, inputs at the bottom, with a shortest path from "
         f"the first input to the last output. Connections on the path: {found}."
@@ -124,7 +126,7 @@ def crossovers(
                 list(points), list(points.values()), f"{marker}-", ms=4, color=colour, label=name
             )
             values = ", ".join(f"{y:.2g} at {x:g}" for x, y in points.items())
-            parts.append(f"{title}, {name}: {values}")
+            parts.append(f"{title}, {name}: {values}".replace("$", ""))
         ax.axhline(1, color=GRID, lw=1, zorder=0)
         ax.axvline(equal, color=GRID, lw=1, zorder=0)
         ax.set_title(title)
