@@ -15,7 +15,10 @@ from sphinx.transforms import SphinxTransform
 
 FIRST = "Prerequisites."
 LABELS = (FIRST, "After this chapter", "After this appendix", "Time:")
-QUESTION = re.compile(r"(?P<before>(?:[^?]*[.!]\s+)?)(?P<question>[^.!?]*\?)(?=\s|$)")
+SENTENCES = re.compile(
+    r"(?P<ended>(?:[^?]*[.!](?:\s+|$))?)(?P<last>[^?]*\?(?=\s|$)|[^?]*$)(?P<rest>.*)", re.DOTALL
+)
+"""A text up to its first question: sentences that end before it, and the question or its start."""
 
 
 class OpenChapter(SphinxTransform):
@@ -47,22 +50,31 @@ def strip(paragraph: nodes.paragraph) -> nodes.container:
 
 
 def mark_question(paragraph: nodes.paragraph) -> None:
-    """Make the first question of ``paragraph`` a paragraph of its own."""
-    for child in list(paragraph.children):
-        found = QUESTION.match(child) if isinstance(child, nodes.Text) else None
+    """Make the first question of ``paragraph``, which may contain links, a paragraph of its own."""
+    before: list[nodes.Node] = []
+    question: list[nodes.Node] = []
+    after = list(paragraph.children)
+    while after:
+        child = after.pop(0)
+        found = SENTENCES.match(child) if isinstance(child, nodes.Text) else None
         if found is None:
+            question.append(child)
             continue
-        at = paragraph.index(child)
-        before = [*paragraph.children[:at], nodes.Text(found["before"].rstrip())]
-        after = [nodes.Text(child[found.end() :].lstrip()), *paragraph.children[at + 1 :]]
-        question = nodes.Text(found["question"].strip())
-        parts = (
-            nodes.paragraph("", "", *before),
-            nodes.paragraph("", "", question, classes=["standfirst"]),
-            nodes.paragraph("", "", *after),
-        )
-        paragraph.replace_self([part for part in parts if part.astext().strip()])
+        if found["ended"]:
+            before += [*question, nodes.Text(found["ended"].rstrip())]
+            question = []
+        question.append(nodes.Text(found["last"]))
+        if found["last"].endswith("?"):
+            after.insert(0, nodes.Text(found["rest"].lstrip()))
+            break
+    else:
         return
+    parts = (
+        nodes.paragraph("", "", *before),
+        nodes.paragraph("", "", *question, classes=["standfirst"]),
+        nodes.paragraph("", "", *after),
+    )
+    paragraph.replace_self([part for part in parts if part.astext().strip()])
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

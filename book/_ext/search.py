@@ -80,7 +80,7 @@ UNREAD = (
 
 def is_output_table(node: nodes.Node) -> bool:
     """Whether ``node`` is a table that a notebook cell displays: numbers, no prose."""
-    return isinstance(node, nodes.table) and node.parent.get("mime_type") == "text/markdown"
+    return isinstance(node, nodes.table) and node.parent.get("nb_element") == "cell_code_output"
 
 
 def prose(parts: list[nodes.Node]) -> str:

@@ -118,7 +118,7 @@ def test_the_opener_has_the_question_and_all_words_of_the_notebook(
         return
     question = page.locator("p.standfirst")
     assert question.count() == 1
-    assert question.inner_text().endswith("?")
+    assert re.fullmatch(r"[A-Z].{15,}\?", question.inner_text(), re.DOTALL)
     labels = page.locator(".opener .opener-label").all_text_contents()
     kind = "appendix" if name == "common-mistakes.html" else "chapter"
     assert labels == ["Prerequisites", f"After this {kind}", "Time"]
@@ -407,6 +407,23 @@ def test_the_first_question_is_marked() -> None:
     opener.mark_question(section[0])
     assert [child.astext() for child in section] == ["One.", "How?", "Two. Why? Three."]
     assert section[1]["classes"] == ["standfirst"]
+
+
+def test_a_question_with_links_is_marked_as_a_whole() -> None:
+    link = nodes.reference("", "heads")
+    paragraph = nodes.paragraph("", "", nodes.Text("One. What do "), link)
+    paragraph += [
+        nodes.Text(" cost, and "),
+        nodes.strong("", "why"),
+        nodes.Text("? Two. "),
+        link.copy(),
+    ]
+    section = nodes.section("", paragraph)
+    opener.mark_question(paragraph)
+    texts = [child.astext() for child in section]
+    assert texts[:2] == ["One.", "What do heads cost, and why?"]
+    assert texts[2].startswith("Two.")
+    assert link.parent is section[1]
 
 
 def test_a_paragraph_without_a_question_stays() -> None:

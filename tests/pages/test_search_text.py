@@ -75,7 +75,7 @@ def test_tables_that_notebook_cells_display_are_left_out() -> None:
     def table(text: str) -> nodes.table:
         return nodes.table("", nodes.paragraph("", text))
 
-    output = nodes.container("", table("0.25"), mime_type="text/markdown")
+    output = nodes.container("", table("0.25"), nb_element="cell_code_output")
     page = section("Costs", table("shape of a query"), output)
     assert [entry.text for entry in search.section_entries("book/14-x", page, top=True)] == [
         "shape of a query"
