@@ -81,6 +81,8 @@ class NotesInMargin(SphinxPostTransform):
             section = paragraph.parent
             if not isinstance(section, nodes.section) or "exercise" in section["classes"]:
                 continue
+            if "standfirst" in paragraph["classes"]:  # too short for a note beside it
+                continue
             links = (
                 found
                 for link in paragraph.findall(nodes.reference)

@@ -58,7 +58,7 @@ def words_of(node: nodes.Node) -> Iterator[str]:
         yield node.astext()
     elif isinstance(node, nodes.math):
         yield plain_math(node.astext())
-    elif not isinstance(node, UNREAD) and not is_output_table(node):
+    elif not isinstance(node, UNREAD) and not is_output_table(node) and not is_opener(node):
         for child in node.children:
             yield from words_of(child)
         if not isinstance(node, nodes.Inline):
@@ -81,6 +81,11 @@ UNREAD = (
 def is_output_table(node: nodes.Node) -> bool:
     """Whether ``node`` is a table that a notebook cell displays: numbers, no prose."""
     return isinstance(node, nodes.table) and node.parent.get("nb_element") == "cell_code_output"
+
+
+def is_opener(node: nodes.Node) -> bool:
+    """Whether ``node`` is the strip of a chapter, which names the subjects of other chapters."""
+    return isinstance(node, nodes.container) and "opener" in node["classes"]
 
 
 def prose(parts: list[nodes.Node]) -> str:

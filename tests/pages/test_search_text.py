@@ -71,12 +71,13 @@ def test_a_section_becomes_an_entry() -> None:
     ]
 
 
-def test_tables_that_notebook_cells_display_are_left_out() -> None:
+def test_tables_that_notebook_cells_display_and_the_opener_are_left_out() -> None:
     def table(text: str) -> nodes.table:
         return nodes.table("", nodes.paragraph("", text))
 
     output = nodes.container("", table("0.25"), nb_element="cell_code_output")
-    page = section("Costs", table("shape of a query"), output)
+    opener = nodes.container("", nodes.paragraph("", "Chapter 4."), classes=["opener"])
+    page = section("Costs", opener, table("shape of a query"), output)
     assert [entry.text for entry in search.section_entries("book/14-x", page, top=True)] == [
         "shape of a query"
     ]
