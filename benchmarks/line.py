@@ -8,19 +8,20 @@ repeated, so the benchmark can be interrupted and extended by seeds or systems.
 import json
 import multiprocessing
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import tyro
 from tqdm import tqdm
 
 from benchmarks import record
+from benchmarks.bootstrap import bleu_statistics, corpus_bleu, interval, resample
 from tfmr.data import corpora
-from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
 from tfmr.fast import prepare
@@ -73,14 +74,20 @@ class Line:
         # One process per run: the number of threads is set before the first multiplication.
         context = multiprocessing.get_context("spawn")
         rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        outputs: dict[tuple[str, int], list[str]] = {}
         with (
             ProcessPoolExecutor(self.jobs, context, max_tasks_per_child=1) as pool,
             tqdm(total=len(names), unit=" runs") as bar,
         ):
             futures = {pool.submit(measure, self, *name): name for name in names}
             for done in as_completed(futures):
-                rows[futures[done]] = done.result()
+                rows[futures[done]], outputs[futures[done]] = done.result()
                 bar.update()
+        references = [target for _, target in corpora.load("multi30k", self.direction).test]
+        for seed in self.seeds:
+            found = differences({name: outputs[name, seed] for name in self.systems}, references)
+            for system, columns in found.items():
+                rows[system, seed][-1] |= columns
         settings = {
             "corpus": "multi30k",
             **{name: getattr(self, name) for name in ("direction", "threads", "jobs")},
@@ -98,8 +105,11 @@ class Line:
         print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
 
-def measure(line: Line, system: str, seed: int) -> list[dict[str, Any]]:
-    """One run: a row for each training time; the last row has BLEU by source length."""
+def measure(line: Line, system: str, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """One run: a row for each training time, and the greedy translations of the test set.
+
+    The last row has BLEU by source length.
+    """
     torch.set_num_threads(line.threads)
     torch.set_float32_matmul_precision("medium")
     corpus = corpora.load("multi30k", line.direction)
@@ -121,26 +131,51 @@ def measure(line: Line, system: str, seed: int) -> list[dict[str, Any]]:
         "threads": metadata["hardware"]["threads"],
     }
     rows = [common | row for row in scores]
-    rows[-1] |= dict(by_length(folder, corpus))
-    return rows
-
-
-def by_length(folder: Path, corpus: Corpus) -> Iterator[tuple[str, Any]]:
-    """BLEU of greedy decoding on the test set for each class of :data:`LENGTHS`."""
     model, tokenizer = load_translator(folder)
     outputs = translate(prepare(model), tokenizer, [source for source, _ in corpus.test])
+    rows[-1] |= by_length(outputs, corpus.test)
+    return rows, outputs
+
+
+def by_length(outputs: Sequence[str], pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """BLEU of ``outputs``, the translations of ``pairs``, for each class of :data:`LENGTHS`."""
     classes: list[list[int]] = [[] for _ in LENGTHS]
-    for index, (source, _) in enumerate(corpus.test):
+    for index, (source, _) in enumerate(pairs):
         length = len(source.split())
         classes[sum(length >= start for start in LENGTHS) - 1].append(index)
-    yield "sentences_by_length", [len(rows) for rows in classes]
-    yield (
-        "bleu_by_length",
-        [
-            bleu([outputs[i] for i in rows], [corpus.test[i][1] for i in rows]).score
-            for rows in classes
+    return {
+        "sentences_by_length": [len(rows) for rows in classes],
+        "bleu_by_length": [
+            bleu([outputs[i] for i in rows], [pairs[i][1] for i in rows]).score for rows in classes
         ],
-    )
+    }
+
+
+def differences(
+    outputs: Mapping[str, Sequence[str]], references: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """BLEU of each system minus BLEU of each other, with 95 % paired bootstrap intervals.
+
+    Args:
+        outputs: the translations of each system.
+        references: the references of these sentences.
+
+    Returns:
+        For each system the names of the others, the differences, and their intervals.
+    """
+    counts = np.vstack([np.ones(len(references), int), resample(len(references))])
+    # The first score of each system is that of the sentences themselves, the others are resampled.
+    scores = {n: corpus_bleu(bleu_statistics(o, references), counts) for n, o in outputs.items()}
+    columns: dict[str, dict[str, Any]] = {}
+    for system in scores:
+        others = [other for other in scores if other != system]
+        leads = [scores[system] - scores[other] for other in others]
+        columns[system] = {
+            "others": others,
+            "lead": [round(float(lead[0]), 2) for lead in leads],
+            "lead_interval": [interval(lead[1:], digits=2) for lead in leads],
+        }
+    return columns
 
 
 if __name__ == "__main__":
