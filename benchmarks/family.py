@@ -522,7 +522,15 @@ EXPERIMENTS: dict[Experiment, tuple[Callable[[Family], Rows], dict[str, Any]]] =
     ),
     "bert-pocket": (partial(bert_rows, POCKET), text_settings(POCKET, POCKET.bert_batch)),
     "bert-multi30k": (partial(bert_rows, CAPTIONS), text_settings(CAPTIONS, CAPTIONS.bert_batch)),
-    "changes": (changes, {"batch": CHANGES_BATCH, "peak_lrs": list(PEAK_LRS), **asdict(ORIGINAL)}),
+    "changes": (
+        changes,
+        {
+            "batch": CHANGES_BATCH,
+            "peak_lrs": list(PEAK_LRS),
+            # The vocabulary is that of the corpus.
+            **{name: value for name, value in asdict(ORIGINAL).items() if name != "vocab"},
+        },
+    ),
     "digits": (digits, asdict(VIT)),
     "tasks": (tasks, {"tasks": list(TASKS), **asdict(T5)}),
 }

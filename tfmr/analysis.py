@@ -98,21 +98,26 @@ def ablate_head(attention: MultiHeadAttention, head: int) -> Iterator[None]:
 def uniform_attention(attention: MultiHeadAttention, head: int) -> Iterator[None]:
     """Make the attention weights of one head uniform within the ``with`` statement.
 
-    The queries of the head are set to zero, so all its scores are zero and the softmax is uniform
-    over the keys that the mask allows. Its values and its rows of :math:`W^O` are unchanged.
+    The queries of the head and its relative bias, if there is one, are set to zero, so all its
+    scores are zero and the softmax is uniform over the keys that the mask allows. Its values and
+    its rows of :math:`W^O` are unchanged.
 
     Raises:
-        TfmrError: if there is no such head, or a relative bias is added to the scores.
+        TfmrError: if there is no such head.
     """
     rows = _head_slice(attention, head)
-    require(
-        getattr(attention, "relative", None) is None,
-        "expected attention without a relative bias, which makes the weights of zero queries "
-        "differ, got one with a relative bias; use ablate_head",
-    )
     bias = attention.w_q.bias
+    relative = getattr(attention, "relative", None)
     with _zeroed(attention.w_q.weight[rows], None if bias is None else bias[rows]):
-        yield
+        if relative is None:
+            yield
+            return
+        # The blocks of a stack share the bias, so only the one that this attention uses is changed.
+        attention.relative = _WithoutHead(relative, head)
+        try:
+            yield
+        finally:
+            attention.relative = relative
 
 
 @contextmanager
@@ -305,6 +310,20 @@ def _replaced(x: Tensor, values: Tensor, positions: Sequence[int] | None) -> Ten
     patched = x.clone()
     patched[:, list(positions)] = values[:, list(positions)]
     return patched
+
+
+class _WithoutHead(nn.Module):
+    """A relative bias that is zero for one head."""
+
+    def __init__(self, relative: nn.Module, head: int) -> None:
+        super().__init__()
+        self.relative = relative
+        self.head = head
+
+    def forward(self, query: int, key: int) -> Float[Tensor, "heads query key"]:
+        bias: Tensor = self.relative(query, key).clone()
+        bias[self.head] = 0
+        return bias
 
 
 def _head_slice(attention: MultiHeadAttention, head: int) -> slice:

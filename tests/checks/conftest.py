@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,14 @@ class Copy:
             EXECUTED[made] = path.read_text("utf-8")
         path.write_text(EXECUTED[made], "utf-8")
         return name
+
+    def write_chapters(self, sources: Mapping[str, Sequence[str]]) -> None:
+        """Write chapters, given by their names and code cells, and execute them."""
+        for name, cells in sources.items():
+            notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
+            (self.root / name).write_text(normal_form(notebook), "utf-8")
+        done = self.run("tools.notebooks", "refresh", *sources)
+        assert done.returncode == 0, done.stderr
 
     def plant(self, name: str, correct: str, faulty: str) -> None:
         """Replace ``correct``, which the file must contain, by ``faulty``."""

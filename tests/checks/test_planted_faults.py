@@ -1,11 +1,11 @@
 """Planted faults make the checks fail, with the expected message."""
 
+import re
+from dataclasses import dataclass
 from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-
-from tools import notebooks
 
 SMALL = ("x = 0.1 + 0.2\nprint(f'{x:.3f}')", "x > 0.3")
 ATTENTION = """
@@ -27,6 +27,105 @@ def assert_fails(done: CompletedProcess[str], *messages: str) -> None:
         assert message in output
 
 
+@dataclass(frozen=True)
+class Fault:
+    """A fault in a chapter."""
+
+    correct: str
+    """A part of the correct notebook."""
+    faulty: str
+    """What replaces it."""
+    message: str
+    """What the verification prints about the chapter."""
+    refresh: str = ""
+    """What ``tools.notebooks refresh`` prints about the chapter, if it fails as well."""
+    sources: tuple[str, ...] = SMALL
+    """The code cells of the correct chapter."""
+    normalise: bool = True
+    """Whether the faulty notebook is in normal form."""
+
+
+FAULTS = {
+    "a-changed-number": Fault('"0.300\\n"', '"0.301\\n"', "Cell outputs differ"),
+    "a-missing-output": Fault(
+        """   "outputs": [
+    {
+     "name": "stdout",
+     "output_type": "stream",
+     "text": [
+      "gone\\n"
+     ]
+    }
+   ],
+""",
+        '   "outputs": [],\n',
+        "Unexpected output fields",
+        sources=("print('kept')", "print('gone')"),
+    ),
+    "a-cell-that-raises": Fault("x > 0.3", "1 / 0", "ZeroDivisionError", "ZeroDivisionError"),
+    "a-failing-assert": Fault(
+        "assert x > 0.3",
+        "assert x < 0.3",
+        "Unexpected output fields",
+        "This differs from the book",
+        sources=("x = 0.1 + 0.2\nprint(x > 0.3)", "assert x > 0.3"),
+    ),
+    "a-cell-that-warns": Fault(
+        "print('fine')",
+        "import warnings; print('fine'); warnings.warn('old')",
+        "stderr",
+        "writes to stderr",
+        sources=("print('fine')",),
+    ),
+    "a-stored-warning": Fault(
+        '"name": "stdout"',
+        '"name": "stderr"',
+        "FAILED  code cell 2 writes to stderr",
+        sources=("print('fine')",),
+    ),
+    "an-output-excluded-from-checking": Fault(
+        "x > 0.3", "# NBVAL_IGNORE_OUTPUT\\nx > 0.3", "every output is checked"
+    ),
+    "not-in-normal-form": Fault(
+        '"execution_count": 2',
+        '"execution_count": 7',
+        "not in normal form; run: python -m tools.notebooks normalise",
+        normalise=False,
+    ),
+}
+
+
+def about(name: str, output: str) -> str:
+    """What the verification prints about a chapter: failed cells, and its verdict."""
+    failures = re.findall(rf"^_+ {name}::Cell \d+ _+\n(.*?)(?=^_+ book|^=)", output, re.M | re.S)
+    return "\n".join([*failures, *re.findall(rf"^ +{name} +[\d.]+ s  (.*)$", output, re.M)])
+
+
+def test_each_fault_fails_its_chapter_only(copy: Any) -> None:
+    names = {key: f"book/{number:02}-{key}.ipynb" for number, key in enumerate(FAULTS, start=2)}
+    sound = copy.write_chapter(*SMALL)
+    copy.write_chapters({name: FAULTS[key].sources for key, name in names.items()})
+    for key, name in names.items():
+        copy.plant(name, FAULTS[key].correct, FAULTS[key].faulty)
+    normalised = [name for key, name in names.items() if FAULTS[key].normalise]
+    assert copy.run("tools.notebooks", "normalise", *normalised).returncode == 0
+
+    done = copy.verify()
+    assert_fails(done)
+    assert about(sound, done.stdout) == "verified"
+    assert copy.stamped() == ["01-small"]
+    for key, name in names.items():
+        assert "FAILED" in about(name, done.stdout), key
+        assert FAULTS[key].message in about(name, done.stdout), key
+
+    unrefreshed = {key: name for key, name in names.items() if FAULTS[key].refresh}
+    done = copy.run("tools.notebooks", "refresh", *unrefreshed.values())
+    assert done.returncode == 1
+    messages = dict(re.findall(r"^(book/\S+): (.*?)(?=^book/|\Z)", done.stderr, re.M | re.S))
+    for key, name in unrefreshed.items():
+        assert FAULTS[key].refresh in messages[name], key
+
+
 def test_a_correct_chapter_is_verified_once(copy: Any) -> None:
     name = copy.write_chapter(*SMALL)
     first = copy.verify()
@@ -38,73 +137,6 @@ def test_a_correct_chapter_is_verified_once(copy: Any) -> None:
     assert "1 verified before" in second.stdout
     assert copy.stamped() == ["01-small"]
     assert copy.run("tools.notebooks", "check", name).returncode == 0
-
-
-def test_a_changed_number_in_a_stored_output(copy: Any) -> None:
-    copy.plant(copy.write_chapter(*SMALL), '"0.300\\n"', '"0.301\\n"')
-    assert_fails(copy.verify(), "Cell outputs differ", "book/01-small.ipynb")
-    assert copy.stamped() == []
-
-
-def test_a_missing_stored_output(copy: Any) -> None:
-    name = copy.write_chapter("print('kept')", "print('gone')")
-    notebook = notebooks.read(copy.root / name)
-    notebook.cells[1].outputs = []
-    notebooks.write(copy.root / name, notebooks.normal_form(notebook))
-    assert_fails(copy.verify(), "Unexpected output fields")
-
-
-def test_a_cell_that_raises(copy: Any) -> None:
-    copy.plant(copy.write_chapter(*SMALL), "x > 0.3", "1 / 0")
-    copy.run("tools.notebooks", "normalise", "book/01-small.ipynb")
-    assert_fails(copy.verify(), "ZeroDivisionError")
-
-
-def test_a_failing_assert(copy: Any) -> None:
-    name = copy.write_chapter("x = 0.1 + 0.2\nprint(x > 0.3)", "assert x > 0.3")
-    copy.plant(name, "assert x > 0.3", "assert x < 0.3")
-    assert_fails(copy.verify(), "Unexpected output fields", "stderr")
-    done = copy.run("tools.notebooks", "refresh", name)
-    assert done.returncode == 1
-    assert "writes to stderr" in done.stderr
-    assert "This differs from the book" in done.stderr
-
-
-def test_a_cell_that_warns(copy: Any) -> None:
-    name = copy.write_chapter("import tfmr", "1 + 1")
-    copy.plant(
-        "tfmr/__init__.py", "__version__", "import warnings\nwarnings.warn('old')\n__version__"
-    )
-    assert_fails(copy.verify(), "stderr")
-    done = copy.run("tools.notebooks", "refresh", name)
-    assert done.returncode == 1
-    assert "writes to stderr" in done.stderr
-
-
-def test_a_stored_warning(copy: Any) -> None:
-    name = copy.write_chapter("print('fine')")
-    copy.plant(name, '"name": "stdout"', '"name": "stderr"')
-    copy.plant(name, "print('fine')", "import sys; print('fine', file=sys.stderr)")
-    copy.run("tools.notebooks", "normalise", name)
-    assert_fails(copy.verify(), "writes to stderr")
-
-
-def test_an_output_excluded_from_checking(copy: Any) -> None:
-    copy.plant(copy.write_chapter(*SMALL), "x > 0.3", "# NBVAL_IGNORE_OUTPUT\\nx > 0.3")
-    copy.run("tools.notebooks", "normalise", "book/01-small.ipynb")
-    assert_fails(copy.verify(), "every output is checked")
-
-
-def test_a_chapter_that_is_not_in_normal_form(copy: Any) -> None:
-    copy.plant(copy.write_chapter(*SMALL), '"execution_count": 2', '"execution_count": 7')
-    assert_fails(copy.verify(), "not in normal form; run: python -m tools.notebooks normalise")
-
-
-def test_one_failing_and_one_correct_chapter(copy: Any) -> None:
-    copy.write_chapter(*SMALL)
-    copy.plant(copy.write_chapter(*SMALL, name="book/02-next.ipynb"), '"0.300\\n"', '"0.301\\n"')
-    assert_fails(copy.verify(), "book/02-next.ipynb")
-    assert copy.stamped() == ["01-small"]
 
 
 def test_a_slow_chapter(copy: Any) -> None:

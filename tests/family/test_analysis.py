@@ -127,22 +127,36 @@ def test_ablating_the_feed_forward_network(case: Case) -> None:
     assert torch.equal(model(*given), before)
 
 
-@pytest.mark.parametrize("kind", ["bert", "gpt", "vit", "llama"])
+@pytest.mark.parametrize("kind", ["bert", "gpt", "t5", "vit", "llama"])
 def test_uniform_attention(kind: str) -> None:
     model, given = make(kind), inputs(kind)
     attention = model.final_stack.blocks[0].attention
+    before = model(*given)
     with record_attention(attention) as maps, uniform_attention(attention, 1):
+        changed = model(*given)
+        with uniform_attention(attention, 2):
+            model(*given)
+    for weights, uniform, other in zip(maps[""], [(1,), (1, 2)], [2, 3], strict=True):
+        mask = weights[:, 0] > 0
+        for head in uniform:
+            assert_close(weights[:, head], mask / mask.sum(dim=-1, keepdim=True))
+        assert not torch.allclose(weights[:, other], weights[:, 1])
+    assert not torch.allclose(changed, before)
+    assert torch.equal(model(*given), before)
+
+
+def test_uniform_attention_changes_the_bias_of_one_block() -> None:
+    model, given = make("t5"), inputs("t5")
+    first, second = (block.attention for block in model.decoder.blocks)
+    with torch.no_grad():
+        first.w_o.weight.zero_()  # the second block receives the same input in both passes
+    with record_attention(second) as maps:
         model(*given)
-    [weights] = maps[""]
-    mask = weights[:, 0] > 0
-    assert_close(weights[:, 1], mask / mask.sum(dim=-1, keepdim=True))
-    assert not torch.allclose(weights[:, 0], weights[:, 1])
-
-
-def test_a_relative_bias_excludes_uniform_attention() -> None:
-    attention = make("t5").decoder.blocks[0].attention
-    with pytest.raises(TfmrError, match="without a relative bias"), uniform_attention(attention, 0):
-        pass
+        with uniform_attention(first, 1):
+            model(*given)
+    plain, ablated = maps[""]
+    assert torch.equal(plain, ablated)
+    assert first.relative is second.relative
 
 
 @pytest.mark.parametrize(
