@@ -86,7 +86,7 @@ test: $(READY) ## run all checks: chapters, site, package, pages, and the checks
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --durations 30 tests
 
 .PHONY: check
-check: $(READY) ## lint, formatting, types, normal form of the chapters, claims, API pages
+check: $(READY) ## lint, formatting, types, normal form of the chapters, claims, API pages, README
 	$(say) 'lint'
 	$(PY) -m ruff check
 	$(say) 'formatting'
@@ -99,13 +99,16 @@ check: $(READY) ## lint, formatting, types, normal form of the chapters, claims,
 	$(PY) -m tools.claims
 	$(say) 'a page of the reference for each module'
 	$(PY) -m tools.api_pages --check
+	$(say) 'addresses in the README'
+	$(PY) -m tools.readme --check
 
 .PHONY: format
-format: $(READY) ## format code and chapters, and add new modules to the API reference
+format: $(READY) ## format code and chapters; update the API reference and the README
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 	$(PY) -m tools.notebooks normalise
 	$(PY) -m tools.api_pages
+	$(PY) -m tools.readme
 
 .PHONY: refresh
 refresh: $(READY) ## run chapters (CHAPTERS, or all) and store their outputs in normal form

@@ -179,6 +179,18 @@ def test_encoder_and_decoder_have_their_colours() -> None:
     assert text_colours(shapes)["memory"] == encoder
 
 
+def test_sublayers_have_the_colour_of_their_stack() -> None:
+    for drawn, own in ((encoder_block(), "encoder"), (decoder_block(), "decoder")):
+        found = edge_colours(drawn)
+        neutral = found.pop("layer norm")
+        others = {found.pop("memory", ROLES["encoder"])}
+        assert others == {ROLES["encoder"]}
+        assert set(found.values()) == {ROLES[own]}
+        assert neutral not in ROLES.values()
+    assert set(edge_colours(norm_placement()).values()).isdisjoint(ROLES.values())
+    assert edge_colours(right_shift(["<bos>", "a", "<eos>"]))["decoder"] == ROLES["decoder"]
+
+
 def test_residual_connections_have_the_colour_of_no_role() -> None:
     for drawn in (encoder_block(), decoder_block(), norm_placement()):
         lines = [line for axes in drawn.axes for line in axes.lines if line.get_ls() == "-"]

@@ -9,38 +9,20 @@ from torch import Tensor
 
 from tfmr.errors import require
 from tfmr.figures.diagram import Point, box, line, operation, sheet
-from tfmr.figures.palette import ENCODER, KEY, QUERY, ROLES, VALUE
-from tfmr.figures.style import (
-    BLUE,
-    GREEN,
-    INK,
-    MUTED,
-    ORANGE,
-    WIDTH,
-    Figure,
-    figure,
-    heatmap,
-    styled,
-)
-
-SUBLAYER = {
-    "self-attention": BLUE,
-    "cross-attention": ORANGE,
-    "feed-forward": GREEN,
-    "layer norm": MUTED,
-}
-"""The colour of each kind of sublayer, the same in all diagrams."""
+from tfmr.figures.palette import DECODER, ENCODER, KEY, QUERY, ROLES, VALUE
+from tfmr.figures.style import INK, MUTED, WIDTH, Figure, figure, heatmap, styled
 
 BOX_WIDTH = 3.6
 
 
 def _column(
-    axes: Axes, x: float, bottom: float, parts: Sequence[str], side: float
+    axes: Axes, x: float, bottom: float, parts: Sequence[str], side: float, colour: str
 ) -> dict[str, float]:
     """Draw ``parts`` upwards from ``bottom``, with residual connections at a distance of ``side``.
 
-    A residual connection starts at each ``"fork"`` and ends at the next ``"+"``. Returns the height
-    of each part by name (the last of equal names), and that of the end as ``"top"``.
+    The sublayers have the ``colour`` of their stack, the layer norms a neutral one. A residual
+    connection starts at each ``"fork"`` and ends at the next ``"+"``. Returns the height of each
+    part by name (the last of equal names), and that of the end as ``"top"``.
     """
     gap, heights = {"+": 0.87, "fork": 0.56}, {}
     below, y, fork = bottom, bottom, bottom
@@ -63,8 +45,7 @@ def _column(
             below = y + 0.26
         else:
             line(axes, (x, below), (x, y - 0.36))
-            kind = next(name for name in SUBLAYER if name in part)
-            box(axes, (x, y), part, SUBLAYER[kind], (BOX_WIDTH, 0.72))
+            box(axes, (x, y), part, MUTED if part == "layer norm" else colour, (BOX_WIDTH, 0.72))
             below = y + 0.36
         heights[part] = y
     line(axes, (x, below), (x, y + 0.9))
@@ -78,7 +59,7 @@ def encoder_block() -> Figure:
     pre = ["fork", "layer norm", "self-attention", "+", "fork", "layer norm", "feed-forward", "+"]
     fig, axes = sheet(11.0, 9.05)
     for x, title, parts in ((2.4, "post-norm (the paper)", post), (7.9, "pre-norm", pre)):
-        heights = _column(axes, x, 0.75, parts, side=2.1)
+        heights = _column(axes, x, 0.75, parts, side=2.1, colour=ENCODER)
         axes.text(x, 0.4, "(n, d)", ha="center", va="center", fontsize=10)
         axes.text(x + 0.25, heights["top"] - 0.25, "(n, d)", va="center", fontsize=10)
         axes.text(x, 8.75, title, ha="center", va="center", fontsize=12, weight="bold")
@@ -98,7 +79,7 @@ def decoder_block() -> Figure:
     parts = [part for name in sublayers for part in ("fork", name, "+", "layer norm")]
     fig, axes = sheet(11.0, 11.85)
     x = 4.4
-    heights = _column(axes, x, 0.75, parts, side=-2.2)
+    heights = _column(axes, x, 0.75, parts, side=-2.2, colour=DECODER)
     axes.text(x, 0.4, "target prefix", ha="center", va="center", fontsize=11)
     axes.text(x + 0.25, heights["top"] - 0.25, "predicts the next token", va="center", fontsize=10)
     cross, own = heights["cross-attention"], heights["masked self-attention"]
@@ -111,8 +92,8 @@ def decoder_block() -> Figure:
     axes.text(x + 0.2, cross - 0.62, "Q", va="center", color=QUERY, fontsize=11)
     axes.text(9.4, cross - 0.95, "from the encoder", ha="center", fontsize=10)
     _triangle(axes, (8.8, own - 0.6), 0.4)
-    line(axes, (8.8, own), (edge, own), colour=BLUE)
-    axes.text((8.8 + edge) / 2, own + 0.2, "causal mask", ha="center", color=BLUE, fontsize=10)
+    line(axes, (8.8, own), (edge, own))
+    axes.text((8.8 + edge) / 2, own + 0.2, "causal mask", ha="center", fontsize=10)
     fig.alt = (
         "A decoder block, from bottom to top, with three sublayers, each followed by an addition"
         " and a layer norm: masked self-attention, whose triangular causal mask lets a position"
@@ -128,7 +109,7 @@ def _triangle(axes: Axes, corner: Point, size: float, n: int = 3) -> None:
     for row in range(n):
         for column in range(n):
             place = (corner[0] + column * size, corner[1] + (n - 1 - row) * size)
-            colour = BLUE if column <= row else "white"
+            colour = INK if column <= row else "white"
             axes.add_patch(Rectangle(place, size, size, facecolor=colour, edgecolor=MUTED, lw=0.8))
 
 
@@ -171,13 +152,13 @@ def right_shift(sentence: Sequence[str]) -> Figure:
     for y, name in ((0.4, "inputs"), (3.55, "labels")):
         axes.text(0.1, y, name, va="center", fontsize=11, color=MUTED)
     first = 2.4
-    box(axes, (first + step * (n - 1) / 2, 2.0), "decoder", BLUE, (step * (n - 1) + 1.9, 0.75))
+    box(axes, (first + step * (n - 1) / 2, 2.0), "decoder", DECODER, (step * (n - 1) + 1.9, 0.75))
     for position, (token, label) in enumerate(zip(inputs, labels, strict=True)):
         x = first + step * position
         axes.text(x, 0.4, token, ha="center", va="center", fontsize=12)
-        axes.text(x, 3.55, label, ha="center", va="center", fontsize=12, color=ORANGE)
+        axes.text(x, 3.55, label, ha="center", va="center", fontsize=12)
         line(axes, (x, 0.75), (x, 1.6))
-        line(axes, (x, 2.4), (x, 3.2), colour=ORANGE)
+        line(axes, (x, 2.4), (x, 3.2))
     end = first + step * n
     axes.text(end, 0.4, sentence[-1], ha="center", va="center", fontsize=12, color=MUTED)
     axes.plot([end - 0.75, end + 0.75], [0.4, 0.4], color=MUTED, lw=1.6)

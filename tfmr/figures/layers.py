@@ -142,9 +142,9 @@ def norm_placement() -> Figure:
     line(post, (1.5, 0.0), (1.5, 1.4), (6.5, 1.4), (6.5, 0.32))
     box(post, (4.0, 1.4), "sublayer", INK, size)
     operation(post, (6.5, 0.0), "+")
-    box(post, (9.2, 0.0), "layer norm", ORANGE, size)
+    box(post, (9.2, 0.0), "layer norm", MUTED, size)
     line(pre, (1.5, 0.0), (1.5, 1.4), (9.2, 1.4), (9.2, 0.32))
-    box(pre, (3.7, 1.4), "layer norm", ORANGE, size)
+    box(pre, (3.7, 1.4), "layer norm", MUTED, size)
     box(pre, (6.7, 1.4), "sublayer", INK, size)
     operation(pre, (9.2, 0.0), "+")
     fig.alt = (
