@@ -65,7 +65,9 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
         "Logit lens: what the decoder predicts after each block (0: the embeddings). Agreement is "
         "the fraction of positions at which the most probable token is the same as after the last "
         "block; probability and rank are those of the token that is the most probable after the "
-        "last block.",
+        "last block. The next column is the fraction of positions at which the most probable token "
+        "is "
+        "the input token.",
         ("depth",),
         {
             "agreement": ("agreement", ".3f"),
@@ -76,16 +78,21 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
         },
     ),
     "patching": (
-        "Activation patching with pairs of sentences that differ in one noun. For each sentence of "
-        "a pair, the logit difference is the logit of the first candidate word minus the logit of "
-        "the second. The effect of a patch is the fraction of the gap between the two logit "
-        "differences that the patch closes.",
+        "Activation patching with pairs of German sentences that differ in one noun. For each "
+        "sentence of a pair, the logit difference is the logit of the translation of the first "
+        "noun minus the logit of the translation of the second. The effect of a patch is the "
+        "fraction of the gap between the two logit "
+        "differences that the patch closes. *Before* and *after* are all positions before or after "
+        "the noun, patched together; "
+        "*last* is the last position of the decoder.",
         ("part", "depth", "layer", "head", "positions"),
         {"effect": ("effect", ".3f")},
     ),
     "feed-forward": (
-        "A feed-forward network of the decoder with its output replaced by the value that the row "
-        "names: the increase in cross-entropy, and the fraction of tokens for which the most "
+        "The output of one feed-forward network of the decoder is replaced by the value that the "
+        "row "
+        "names. The columns are the increase in cross-entropy, and the fraction of tokens for "
+        "which the most "
         "probable next token is the input token.",
         ("layer", "output"),
         {
@@ -171,12 +178,17 @@ def depth(record: Record) -> list[str]:
         for group, own in groups.items()
     ]
     return [
-        "Stacks that differ in what surrounds each sublayer. Stream, cosine and gradient are "
+        "Stacks that differ in the connection around each sublayer, in the initialisation "
+        "(*Xavier*; *scaled*: "
+        "the last matrix of each sublayer divided by the square root of their number) or in the "
+        "warm-up. "
+        "Stream, cosine and gradient are "
         "measured before training: the root mean square of the last block's output, the mean "
         "cosine between its vectors, and the gradient norm of the first block divided by the "
         f"gradient norm of the last block (medians of {len(settings['seeds'])} seeds). The columns "
-        "headed by a peak learning rate give the training loss, in nats, after "
-        f"{settings['steps']} steps: the median, with the lowest and the highest of the seeds in "
+        "headed by a peak learning rate give the training loss, in nats, averaged over the last "
+        f"{settings['mean_of_last_steps']} of {settings['steps']} steps: the median, with the "
+        "lowest and the highest of the seeds in "
         f"parentheses. A uniform prediction has a loss of {settings['uniform_loss']:.2f}.",
         markdown(
             ["", "blocks", "warm-up", "stream", "cosine", "gradient", *(f"{r:g}" for r in rates)],
@@ -211,7 +223,7 @@ def stream(record: Record) -> list[str]:
         for stack, blocks, before, after in ends
     ]
     return [
-        f"Encoder stacks before training and after {last} steps with the learning rate "
+        f"Encoder stacks before training and after {last} steps with a learning rate of "
         f"{settings['peak_lr']:g}, one seed. Growth: the vector norm of the stream after the last "
         "block divided by that of the input. Gradient: the gradient norm of the first block "
         "divided by that of the last. Loss: in nats, on a batch that was not used for training; a "
@@ -237,8 +249,10 @@ def replay(record: Record) -> list[str]:
     ]
     return [
         f"The recipe {settings['recipe']}, {settings['direction']}, one seed. Losses in nats per "
-        f"token on {settings['sentences']} sentence pairs, without label smoothing or dropout. "
-        f"Entropy: cross-attention of decoder block {settings['block'] + 1} for the sentence "
+        f"token on {settings['sentences']} sentence pairs each of the training and the validation "
+        "set, without label smoothing or dropout. "
+        f"Entropy: that of the cross-attention weights of decoder block {settings['block'] + 1} "
+        "for the sentence "
         f"“{settings['source']}”, in nats. Reference: “{settings['reference']}”.",
         markdown(["step", "training loss", "validation loss", "entropy", "translation"], lines),
     ]
@@ -273,7 +287,9 @@ def ablations(record: Record) -> list[str]:
         f"{len(settings['seeds'])} seeds. Differences (with minus without) are paired by seed, "
         "with a 95 % confidence interval from Student's t distribution. The cross-entropy is "
         "without label smoothing, in nats per token; confidence is the probability of the most "
-        "probable token, and accuracy how often this token is correct.",
+        "probable token, accuracy is how often this token is correct, and exact matches is the "
+        "fraction of "
+        "translations that equal the reference.",
         "**Label smoothing**",
         markdown(["", *columns.values()], lines),
         f"**Warm-up** of {settings['train.warmup']} steps, with label smoothing.",
@@ -344,7 +360,8 @@ def distance(record: Record) -> list[str]:
         "Accuracy of recalling the first symbol, by its distance, after "
         f"{settings['steps']} training steps, {len(settings['seeds'])} seeds: the mean, with the "
         "lowest and the highest in parentheses. Reach is the largest distance that "
-        f"{settings['blocks']} blocks connect. Chance level is {settings['chance']:.2f}.",
+        f"{settings['blocks']} blocks connect (–: unlimited). Chance level is "
+        f"{settings['chance']:.2f}.",
         markdown(header, lines),
     ]
 
@@ -412,7 +429,8 @@ def family(record: Record) -> list[str]:
         lines.append([model, *sizes, *(spread(numbers, digits=4) for numbers in found)])
     seeds = len(settings["seeds"])
     return [
-        f"Experiment {settings['experiment']}, {seeds} seed{'s' * (seeds != 1)}: the mean, with "
+        f"Experiment {settings['experiment']}, test set, {seeds} seed{'s' * (seeds != 1)}: the "
+        "mean, with "
         "the lowest and the highest in parentheses.",
         markdown(["", *plain[2:], *columns], lines),
     ]
@@ -450,7 +468,7 @@ def parallel(record: Record) -> list[str]:
     return [
         f"A model with {settings['parameters']:,} weights, {settings['steps']} training steps. In "
         "kB per process: what it stores after the last step, the sizes of the tensors of the "
-        "collective operations in this step, and what the process sent. The last column is the "
+        "collective operations in this step, and what it sent in this step. The last column is the "
         "largest relative difference between the losses and those of a single process with the "
         "same batches.",
         markdown(

@@ -152,7 +152,9 @@ def provenance(record: Record) -> str:
     """Command, date, commit, machine and versions in a sentence."""
     metadata = record["metadata"]
     hardware = metadata["hardware"]
-    threads = f"{hardware['threads']} thread{'s' * (hardware['threads'] != 1)}"
+    used = sorted({row["threads"] for row in record["rows"] if "threads" in row})
+    used = used or [record["settings"].get("threads", hardware["threads"])]
+    threads = f"{' or '.join(map(str, used))} thread{'s' * (used != [1])}"
     machine = hardware["processor"] if hardware["device"] == "cpu" else hardware["device"]
     versions = ", ".join(f"{name} {version}" for name, version in metadata["versions"].items())
     return (
@@ -259,8 +261,8 @@ def versus(record: Record) -> list[str]:
         for row in record["rows"]
     ]
     return [
-        f"Time of commit {settings['new']} divided by the time of commit {settings['old']}; below "
-        "1, the former is faster.",
+        f"Time of commit {settings['new']} divided by the time of commit {settings['old']}: if the "
+        "ratio is below 1, the former is faster.",
         markdown(["", "median ratio", "lowest to highest", "rounds"], lines),
     ]
 
@@ -341,7 +343,7 @@ def memory(record: Record) -> list[str]:
     ]
     return [
         "Size of the file, and growth of a process's private memory after opening a generated "
-        f"corpus, after planning an epoch and after reading {record['settings']['batches']} "
+        f"corpus, after planning an epoch and after reading {record['settings']['batches']:,} "
         "batches, followed by the peak growth, all in MB. Pages of memory-mapped files "
         "are not counted, since the system can drop them.",
         markdown(["", "pairs", "tokens", "file", *moments], lines),

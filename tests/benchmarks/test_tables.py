@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.markdown import markdown
 from benchmarks.record import Record
-from benchmarks.tables import BEGIN, END, Tables, render, section
+from benchmarks.tables import BEGIN, END, Tables, provenance, render, section
 from tfmr.errors import TfmrError
 
 METADATA = {
@@ -202,9 +202,9 @@ def test_depth_shows_median_and_range_of_the_seeds() -> None:
 
     rows = [row(1e-3, 1, 0.5), row(1e-3, 2, 2.75), row(1e-3, 3, 1.25)]
     rows += [row(1e-2, 1, 0.5), row(1e-2, 2, None), row(1e-2, 3, None)]
-    settings = {"seeds": [1, 2, 3], "steps": 7, "uniform_loss": 2.7726}
+    settings = {"seeds": [1, 2, 3], "steps": 7, "mean_of_last_steps": 2, "uniform_loss": 2.7726}
     text = section("depth", {**SPEED, "kind": "depth", "rows": rows, "settings": settings})
-    assert "the training loss, in nats, after 7 steps:" in text
+    assert "the training loss, in nats, averaged over the last 2 of 7 steps:" in text
     assert "A uniform prediction has a loss of 2.77." in text
     assert "|  | blocks | warm-up | stream | cosine | gradient | 0.001 | 0.01 |" in text
     assert "| post-norm | 6 | 100 | 2 | 0.25 | 3 | 1.25 (0.5–2.75) | inf (0.5–inf) |" in text
@@ -218,7 +218,7 @@ def test_stream_shows_growth_gradient_and_loss_before_and_after_training() -> No
     rows = [row(0, [2.0, 3.0, 5.0], [4.0, 8.0], 2.75), row(5, [2.0, 3.0, 3.0], [9.0, 3.0], 0.125)]
     settings = {"steps": [0, 5], "uniform_loss": 2.7726, "peak_lr": 1e-3}
     text = section("depth-stream", {**SPEED, "kind": "stream", "rows": rows, "settings": settings})
-    assert "after 5 steps with the learning rate 0.001" in text
+    assert "after 5 steps with a learning rate of 0.001" in text
     assert "| pre-norm | 2 | 2.5 | 1.5 | 0.5 | 3 | 2.75 | 0.125 |" in text
 
 
@@ -306,7 +306,7 @@ def test_family_shows_mean_and_range_by_model() -> None:
     ]
     settings = {"seeds": [0, 1], "experiment": "digits"}
     text = section("x", {**SPEED, "kind": "family", "rows": rows, "settings": settings})
-    assert "Experiment digits, 2 seeds" in text
+    assert "Experiment digits, test set, 2 seeds" in text
     assert "|  | steps | parameters | accuracy |" in text
     assert "| majority | – | – | 0.1000 |" in text
     assert "| ViT | 800 | 1,234 | 0.6250 (0.5000–0.7500) |" in text
@@ -399,3 +399,17 @@ def test_layer_cost_by_batch_has_no_memory() -> None:
     assert "d_model 64, length 8, 1 thread, by batch size:" in text
     assert "by batch size:\n\n|  | 2 |\n|---|--:|\n| RNN | 1.00 |\n| attention | 0.50 |" in text
     assert "MiB" not in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "threads"),
+    [
+        ([], {}, "2 threads"),
+        ([], {"threads": 1}, "1 thread"),
+        ([{"threads": 4}, {"threads": 1}], {}, "1 or 4 threads"),
+    ],
+)
+def test_the_number_of_threads_is_that_of_the_measurement(
+    rows: list[dict[str, Any]], settings: dict[str, Any], threads: str
+) -> None:
+    assert f": Z80, {threads};" in provenance({**SPEED, "rows": rows, "settings": settings})
