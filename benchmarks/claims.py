@@ -578,7 +578,7 @@ def family(records: dict[str, Record]) -> Claims:
         least = min(low for low, _ in values(name, model, column))
         yield f"family-{name}: {model} is ahead of the n-gram model: {least}", least > 0
     original = values("changes", "2017", "loss")
-    signs = {"pre-norm": -1, "separate output matrix": -1, "no biases": 1, "all changes": -1}
+    signs = {"pre-norm": -1, "separate output matrix": -1, "all changes": -1}
     for name in dict.fromkeys(row["model"] for row in records["family-changes"]["rows"]):
         if name == "2017":
             continue
