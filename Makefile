@@ -49,12 +49,15 @@ $(READY): $(INSTALLED) pyproject.toml
 	$(PY) -m pip check
 	@touch $@
 
-.PHONY: book
-book: $(READY) ## verify every chapter and build the site in site/
+.PHONY: verify
+verify: $(READY) ## run the chapters that changed, and compare every output
 	$(say) 'page libraries'
 	$(PY) -m tools.vendor
 	$(say) 'chapters: run what changed, compare every output'
 	$(PY) -m tools.verify
+
+.PHONY: book
+book: verify ## verify every chapter and build the site in site/
 	$(say) 'site'
 	$(PY) -m tools.site build
 
@@ -79,9 +82,13 @@ lab: $(READY) ## start JupyterLab on a working copy of the chapters in lab/
 test: $(READY) ## run all checks: chapters, site, package, pages, and the checks themselves
 	$(say) 'browser'
 	$(PY) -m tools.browser
-	@$(MAKE) --no-print-directory check book
-	$(say) 'chapters: the same outputs on one thread and without vector instructions'
-	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(PY) -m tools.verify --all --no-stamp
+	@$(MAKE) --no-print-directory check verify
+	$(say) 'site; chapters: the same outputs on one thread and without vector instructions'
+	@# The site is built by one process, so both run at the same time.
+	@$(PY) -m tools.site build & site=$$!; trap 'kill $$site 2>/dev/null || true' EXIT; \
+	  ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(PY) -m tools.verify --all --no-stamp \
+	    && plain=0 || plain=$$?; \
+	  wait $$site && exit $$plain
 	$(say) 'tests'
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --durations 30 tests
 
