@@ -50,7 +50,7 @@ $(READY): $(INSTALLED) pyproject.toml
 	@touch $@
 
 .PHONY: verify
-verify: $(READY) ## run the chapters that changed, and compare every output
+verify: $(READY) ## run every chapter that is not verified, and compare its outputs
 	$(say) 'page libraries'
 	$(PY) -m tools.vendor
 	$(say) 'chapters: run what changed, compare every output'
