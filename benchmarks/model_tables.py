@@ -178,10 +178,11 @@ def depth(record: Record) -> list[str]:
         for group, own in groups.items()
     ]
     return [
-        "Stacks that differ in the connection around each sublayer, in the initialisation "
-        "(*Xavier*; *scaled*: "
-        "the last matrix of each sublayer divided by the square root of their number) or in the "
-        "warm-up. "
+        "Stacks that differ in the connection around each sublayer, in the initialisation or in "
+        "the "
+        "warm-up. *Xavier*: Xavier initialisation instead of one that preserves the variance. "
+        "*Scaled*: the last matrix of each sublayer is divided by the square root of the number of "
+        "sublayers. "
         "Stream, cosine and gradient are "
         "measured before training: the root mean square of the last block's output, the mean "
         "cosine between its vectors, and the gradient norm of the first block divided by the "
@@ -223,9 +224,10 @@ def stream(record: Record) -> list[str]:
         for stack, blocks, before, after in ends
     ]
     return [
-        f"Encoder stacks before training and after {last} steps with a learning rate of "
+        f"Encoder stacks before training and after {last} training steps with a learning rate of "
         f"{settings['peak_lr']:g}, one seed. Growth: the vector norm of the stream after the last "
-        "block divided by that of the input. Gradient: the gradient norm of the first block "
+        "block divided by the vector norm of the input. Gradient: the gradient norm of the first "
+        "block "
         "divided by that of the last. Loss: in nats, on a batch that was not used for training; a "
         f"uniform prediction has a loss of {settings['uniform_loss']:.2f}.",
         markdown(
@@ -338,7 +340,7 @@ def copying(record: Record) -> list[str]:
     seeds = len(settings["seeds"])
     header = ["", "parameters", "steps", *(f"{n} digits" for n in settings["lengths"])]
     return [
-        f"Fraction of {settings['sequences']:,} random sequences of digits that are repeated "
+        f"Fraction of {settings['sequences']:,} random sequences of digits that the model repeats "
         f"without an error, {seeds} seed{'s' * (seeds != 1)}: the mean, with the lowest and the "
         "highest in parentheses.",
         markdown(header, lines),
@@ -429,9 +431,9 @@ def family(record: Record) -> list[str]:
         lines.append([model, *sizes, *(spread(numbers, digits=4) for numbers in found)])
     seeds = len(settings["seeds"])
     return [
-        f"Experiment {settings['experiment']}, test set, {seeds} seed{'s' * (seeds != 1)}: the "
-        "mean, with "
-        "the lowest and the highest in parentheses.",
+        f"Experiment {settings['experiment']}, evaluated on the test data, {seeds} "
+        f"seed{'s' * (seeds != 1)}: the mean, with the lowest and the highest in parentheses."
+        f"{' Each task: the fraction of outputs without an error.' * ('tasks' in settings)}",
         markdown(["", *plain[2:], *columns], lines),
     ]
 
@@ -493,7 +495,7 @@ def scaling_law(record: Record) -> list[str]:
     header = ["d_model", "weights", *(f"{n:,} steps" for n in steps)]
     return [
         "Test loss in nats per token of GPTs with "
-        f"{settings['n_layers']} blocks, trained on the captions of {settings['corpus']}, in "
+        f"{settings['n_layers']} blocks, trained on captions ({settings['corpus']}), in "
         f"batches of {settings['batch']}; {len(settings['seeds'])} seeds: the mean, with the "
         "lowest and the highest in parentheses. The weights exclude the embeddings.",
         markdown(header, lines),
@@ -541,7 +543,8 @@ def translator(record: Record) -> list[str]:
     header = ["", "size, MB", "compressed, MB", "reading, s", "first token, s", "tokens/s"]
     return [
         "Sentences of the test sets, in their original order, translated by Python with "
-        "the weights of the checkpoint, by Python with the rounded weights of the page, and by the "
+        "the weights of the checkpoint, by Python with the rounded weights of the translator page, "
+        "and by the "
         f"page in {settings['browser']}. *Equal* is the number of identical translations: it "
         "compares the rows *Python, rounded* with *Python*, and the rows *page* with *Python, "
         "rounded*.",

@@ -287,7 +287,9 @@ def scores(record: Record) -> list[str]:
     settings = record["settings"]
     return [
         f"BLEU on {settings['corpus']} {settings['direction']}, {seeds} seed{'s' * (seeds != 1)}"
-        f"{': the mean, with the lowest and the highest in parentheses' * (seeds > 1)}. sacreBLEU "
+        f"{': the mean, with the lowest and the highest in parentheses' * (seeds > 1)}. Columns "
+        "without "
+        "“beam 4” are scores of greedy decoding. sacreBLEU "
         f"`{'`, `'.join(signatures)}`.",
         markdown(header, lines),
     ]
@@ -323,7 +325,10 @@ def scaling(record: Record) -> list[str]:
     for row in fits:
         del row["what"]
     about = (
-        "Exponents of power laws, fitted to sizes of at least `fitted_from`, with standard errors."
+        "Exponents of power laws of a quantity in the size (the length of the sequence or, in "
+        "training, "
+        "the number of sentence pairs), fitted to sizes of at least `fitted_from`, with standard "
+        "errors."
     )
     return [about, all_columns(fits)]
 
@@ -345,7 +350,7 @@ def memory(record: Record) -> list[str]:
         "Size of the file, and growth of a process's private memory after opening a generated "
         f"corpus, after planning an epoch and after reading {record['settings']['batches']:,} "
         "batches, followed by the peak growth, all in MB. Pages of memory-mapped files "
-        "are not counted, since the system can drop them.",
+        "are not counted, because the operating system can evict them.",
         markdown(["", "pairs", "tokens", "file", *moments], lines),
     ]
 

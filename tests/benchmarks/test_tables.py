@@ -218,7 +218,7 @@ def test_stream_shows_growth_gradient_and_loss_before_and_after_training() -> No
     rows = [row(0, [2.0, 3.0, 5.0], [4.0, 8.0], 2.75), row(5, [2.0, 3.0, 3.0], [9.0, 3.0], 0.125)]
     settings = {"steps": [0, 5], "uniform_loss": 2.7726, "peak_lr": 1e-3}
     text = section("depth-stream", {**SPEED, "kind": "stream", "rows": rows, "settings": settings})
-    assert "after 5 steps with a learning rate of 0.001" in text
+    assert "after 5 training steps with a learning rate of 0.001" in text
     assert "| pre-norm | 2 | 2.5 | 1.5 | 0.5 | 3 | 2.75 | 0.125 |" in text
 
 
@@ -306,7 +306,7 @@ def test_family_shows_mean_and_range_by_model() -> None:
     ]
     settings = {"seeds": [0, 1], "experiment": "digits"}
     text = section("x", {**SPEED, "kind": "family", "rows": rows, "settings": settings})
-    assert "Experiment digits, test set, 2 seeds" in text
+    assert "Experiment digits, evaluated on the test data, 2 seeds" in text
     assert "|  | steps | parameters | accuracy |" in text
     assert "| majority | – | – | 0.1000 |" in text
     assert "| ViT | 800 | 1,234 | 0.6250 (0.5000–0.7500) |" in text
