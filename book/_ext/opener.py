@@ -61,7 +61,7 @@ def mark_question(paragraph: nodes.paragraph) -> None:
             question.append(child)
             continue
         if found["ended"]:
-            before += [*question, nodes.Text(found["ended"].rstrip())]
+            before += [*question, nodes.Text(found["ended"])]
             question = []
         question.append(nodes.Text(found["last"]))
         if found["last"].endswith("?"):
@@ -69,6 +69,8 @@ def mark_question(paragraph: nodes.paragraph) -> None:
             break
     else:
         return
+    if before:
+        before[-1] = nodes.Text(before[-1].astext().rstrip())
     parts = (
         nodes.paragraph("", "", *before),
         nodes.paragraph("", "", *question, classes=["standfirst"]),

@@ -130,6 +130,8 @@ def test_the_opener_has_the_question_and_all_words_of_the_notebook(
     words = re.findall(r"[A-Za-z]{3,}", re.sub(r"\]\([^)]*\)|\$[^$]*\$", "", first))
     shown = re.findall(r"[A-Za-z]{3,}", page.locator("article").inner_text())
     assert " ".join(words) in " ".join(shown)
+    for paragraph in page.locator("article p:not(.standfirst)").all_inner_texts()[:3]:
+        assert not re.search(r"[a-z][.!?][A-Z]", paragraph), paragraph
 
 
 def test_figures_on_a_dark_page_have_the_colours_of_the_palette(visit: Visit) -> None:
@@ -424,6 +426,14 @@ def test_a_question_with_links_is_marked_as_a_whole() -> None:
     assert texts[:2] == ["One.", "What do heads cost, and why?"]
     assert texts[2].startswith("Two.")
     assert link.parent is section[1]
+
+
+def test_sentences_before_the_question_are_separated() -> None:
+    paragraph = nodes.paragraph("", "One. The ", nodes.reference("", "head"))
+    paragraph += [nodes.Text(". Three. A "), nodes.reference("", "mask"), nodes.Text(". How?")]
+    section = nodes.section("", paragraph)
+    opener.mark_question(paragraph)
+    assert [child.astext() for child in section] == ["One. The head. Three. A mask.", "How?"]
 
 
 def test_a_paragraph_without_a_question_stays() -> None:
