@@ -89,9 +89,10 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
         {"effect": ("effect", ".3f")},
     ),
     "feed-forward": (
-        "The output of one feed-forward network of the decoder is replaced by the value that the "
-        "row "
-        "names. The columns are the increase in cross-entropy, and the fraction of tokens for "
+        "The output of one feed-forward network of the decoder is replaced: *zero*, by zeros; "
+        "*mean*, by its mean over the tokens of 4,000 training sentences; *mean of the input "
+        "token*, by its mean over those tokens that equal the input token; *own*, not replaced. "
+        "The columns are the increase in cross-entropy, and the fraction of tokens for "
         "which the most "
         "probable next token is the input token.",
         ("layer", "output"),
@@ -180,7 +181,8 @@ def depth(record: Record) -> list[str]:
     return [
         "Stacks that differ in the connection around each sublayer, in the initialisation or in "
         "the "
-        "warm-up. *Xavier*: Xavier initialisation instead of one that preserves the variance. "
+        "warm-up. *Xavier*: Xavier initialisation of the feed-forward networks instead of He "
+        "initialisation; in depth-warm-up.json, all stacks have Xavier initialisation. "
         "*Scaled*: the last matrix of each sublayer is divided by the square root of the number of "
         "sublayers. "
         "Stream, cosine and gradient are "
@@ -549,7 +551,8 @@ def translator(record: Record) -> list[str]:
         "compares the rows *Python, rounded* with *Python*, and the rows *page* with *Python, "
         "rounded*.",
         markdown(["", "system", "sentences", "BLEU", "exact matches", "equal"], quality),
-        "**Size and speed of the page**, on one thread: the median time until the first token, "
-        "tokenisation and encoder included, and the tokens per second of the whole translation.",
+        "**Size of the model files, and speed of the page**, on one thread: the time to read the "
+        "model from its downloaded file, the median time until the first token, tokenisation and "
+        "encoder included, and the tokens per second of the whole translation.",
         markdown(header, speed),
     ]

@@ -325,10 +325,9 @@ def scaling(record: Record) -> list[str]:
     for row in fits:
         del row["what"]
     about = (
-        "Exponents of power laws of a quantity in the size (the length of the sequence or, in "
-        "training, "
-        "the number of sentence pairs), fitted to sizes of at least `fitted_from`, with standard "
-        "errors."
+        "Exponents of power laws that describe how a quantity grows with the size (in "
+        "cost/training.json, the number of sentence pairs; otherwise, the length of the sequence), "
+        "fitted to sizes of at least `fitted_from`, with standard errors."
     )
     return [about, all_columns(fits)]
 

@@ -309,6 +309,19 @@ def test_a_wrong_shape(unchecked, name: str) -> None:
         assert str(wrong) in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (torch.zeros(5, 5), "boolean.*got torch.float32; convert an additive mask"),
+        (torch.ones(5, 5).long(), "boolean.*got torch.int64"),
+        ([1, 2], "mask must be a tensor: got list"),
+    ],
+)
+def test_a_mask_of_another_type_is_not_combined(unchecked, mask: object, message: str) -> None:
+    with pytest.raises(TfmrError, match=message):
+        combine_masks(causal_mask(5), mask)
+
+
 def test_masks_that_do_not_combine(unchecked) -> None:
     with pytest.raises(TfmrError, match=r"one shape .*got \(2, 1, 1, 6\), \(4, 5\); a padding"):
         combine_masks(padding_mask(IDS), torch.ones(4, 5).bool())

@@ -77,7 +77,8 @@ def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | N
     """Hide every key that any of the masks hides; ``None`` hides nothing.
 
     Raises:
-        TfmrError: if the masks do not broadcast to a common shape.
+        TfmrError: if a mask is not a boolean tensor, or the masks do not broadcast to a common
+            shape.
 
     >>> both = combine_masks(causal_mask(2), padding_mask(torch.tensor([[5, 0]])))
     >>> both.int().tolist()
@@ -87,6 +88,7 @@ def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | N
     for mask in masks:
         if mask is None:
             continue
+        check_mask(mask)
         try:
             combined = mask if combined is None else combined & mask
         except RuntimeError as error:
@@ -212,6 +214,16 @@ def fused_attention(
     return out.masked_fill(empty, 0) if has_empty else out
 
 
+def check_mask(mask: Tensor) -> None:
+    """Raise :class:`TfmrError` unless ``mask`` is a boolean tensor."""
+    check_tensor(mask, "mask")
+    if mask.dtype != torch.bool:
+        raise TfmrError(
+            f"a mask must be boolean, True where a query may attend to a key: got {mask.dtype}; "
+            "convert an additive mask of 0 and -inf with `mask == 0`"
+        )
+
+
 def check_arguments(
     q: Float[Tensor, "..."],
     k: Float[Tensor, "..."],
@@ -247,12 +259,7 @@ def check_arguments(
         )
     if mask is None:
         return
-    check_tensor(mask, "mask")
-    if mask.dtype != torch.bool:
-        raise TfmrError(
-            f"a mask must be boolean, True where a query may attend to a key: got {mask.dtype}; "
-            "convert an additive mask of 0 and -inf with `mask == 0`"
-        )
+    check_mask(mask)
     scores = (*q.shape[:-1], k.shape[-2])
     fits = mask.dim() <= len(scores) and all(
         size == 1 or size == full  # torch.compile does not support "size in (1, full)"
