@@ -5,7 +5,8 @@ the English captions of Multi30k, and compare them with n-gram models. ``changes
 decoder-only model of the pocket grammar with the block of 2017, with each later change made
 separately, and with all of them; the peak learning rate of each variant is the one of
 :data:`PEAK_LRS` with the smallest validation loss. ``digits`` trains ViT on the digits of
-scikit-learn and compares it with a linear classifier. ``tasks`` trains T5 on three tasks, with and
+scikit-learn and compares it with a linear classifier. ``tasks`` trains T5 on three tasks on letters
+and ``t5-multi30k`` on the translation of English captions into German and French, both with and
 without prefixes.
 """
 
@@ -28,7 +29,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from benchmarks import record
+from benchmarks import prefixes, record
 from benchmarks.bootstrap import interval, ratio_of_sums, resample
 from tfmr.data import corpora
 from tfmr.data.tokenizer import Tokenizer
@@ -55,6 +56,7 @@ Experiment = Literal[
     "changes",
     "digits",
     "tasks",
+    "t5-multi30k",
 ]
 
 MASK = len(SPECIAL)
@@ -533,6 +535,10 @@ EXPERIMENTS: dict[Experiment, tuple[Callable[[Family], Rows], dict[str, Any]]] =
     ),
     "digits": (digits, asdict(VIT)),
     "tasks": (tasks, {"tasks": list(TASKS), **asdict(T5)}),
+    "t5-multi30k": (
+        lambda family: prefixes.rows(family.seeds, family.steps),
+        prefixes.settings(),
+    ),
 }
 
 

@@ -1,0 +1,53 @@
+"""T5 with prefixes in benchmarks.prefixes, on a corpus that a small model can memorise."""
+
+import pytest
+
+from benchmarks import prefixes
+from tfmr.data.batches import collate
+from tfmr.special_tokens import PAD
+
+ENGLISH = ["a dog runs.", "two black cats sleep on a chair.", "a man sings."]
+GERMAN = ["ein hund läuft.", "zwei schwarze katzen schlafen auf einem stuhl.", "ein mann singt."]
+FRENCH = ["un chien court.", "deux chats noirs dorment sur une chaise.", "un homme chante."]
+CORPUS = {
+    "german": list(zip(ENGLISH, GERMAN, strict=True)),
+    "french": list(zip(ENGLISH, FRENCH, strict=True)),
+}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(prefixes, "load", lambda: (CORPUS, CORPUS))
+    monkeypatch.setattr(prefixes, "TOKENS_PER_BATCH", 400)
+
+
+def test_the_prefix_selects_the_language_of_a_memorised_corpus(small):
+    source, with_prefixes, without = prefixes.rows([0], steps=120)
+    assert source["german"] < 50 and source["french"] < 50
+    assert with_prefixes["german"] == with_prefixes["french"] == 100
+    assert min(without["german"], without["french"]) < 50
+    assert with_prefixes["outputs"]["german"] != with_prefixes["outputs"]["french"]
+    # Without a prefix, both tasks have the same input, so they have the same output.
+    assert without["outputs"]["german"] == without["outputs"]["french"]
+
+
+def test_padding_does_not_change_the_loss_or_the_translation(small):
+    tokenizer = prefixes.train_tokenizer(CORPUS)
+    examples = prefixes.encode(tokenizer, CORPUS, prefixes.PREFIXES)
+    model = prefixes.train_t5(examples, 20, 0)
+    texts = [prefixes.PREFIXES["german"] + text for text in ENGLISH]
+    together = prefixes.translate(model, tokenizer, texts)
+    assert together == [prefixes.translate(model, tokenizer, [text])[0] for text in texts]
+    batch = collate(examples)
+    assert (batch.source == PAD).any() and (batch.target_out == PAD).any()
+    sums = [prefixes.loss(model, collate([pair])).item() * (len(pair[1]) + 1) for pair in examples]
+    expected = sum(sums) / sum(len(pair[1]) + 1 for pair in examples)
+    assert prefixes.loss(model, batch).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_order_of_the_examples_depends_on_the_seed_alone(small):
+    tokenizer = prefixes.train_tokenizer(CORPUS)
+    examples = prefixes.encode(tokenizer, CORPUS, prefixes.PREFIXES)
+    one, same, other = (prefixes.train_t5(examples, 3, seed) for seed in (1, 1, 2))
+    weight = one.embedding.weight
+    assert weight.equal(same.embedding.weight) and not weight.equal(other.embedding.weight)
