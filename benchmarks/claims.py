@@ -76,6 +76,7 @@ def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
         *family(records),
         *parallel(records["parallel"]),
         *scaling_law(records["scaling-law"]["rows"]),
+        *step_memory(records["step-memory"]["rows"]),
         *utilisation(records["utilisation"]["rows"]),
     ]
     return [claim for claim, holds in claims if not holds]
@@ -590,6 +591,10 @@ def family(records: dict[str, Record]) -> Claims:
         worst = min(values("tasks", "T5 with prefixes", task))
         best = max(values("tasks", "T5 without prefixes", task))
         yield f"family-tasks: the prefix improves {task}: {best} to {worst}", worst > best
+    for language in PREFIXES:
+        worst = min(values("t5-multi30k", "T5 with prefixes", language))
+        best = max(values("t5-multi30k", "T5 without prefixes", language))
+        yield f"family-t5-multi30k: the prefix improves {language}: {best} to {worst}", worst > best
 
 
 def parallel(record: Record) -> Claims:
@@ -655,6 +660,16 @@ def scaling_law(rows: list[Row]) -> Claims:
         "scaling-law: at least five sizes and three seeds",
         (len(widths) >= 5 and len({row["seed"] for row in rows}) >= 3),
     )
+
+
+def step_memory(rows: list[Row]) -> Claims:
+    """The statements of chapter 16 about the peak memory of a training step."""
+    for row in rows:
+        kept, released = (
+            row[name] / row["predicted"] for name in ("gradients_kept", "gradients_released")
+        )
+        claim = f"step-memory: {row['model']}: {kept:.2f} and {released:.2f} of the prediction"
+        yield claim, 1 <= kept < 1.2 and released < kept
 
 
 def utilisation(rows: list[Row]) -> Claims:

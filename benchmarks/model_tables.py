@@ -435,7 +435,8 @@ def family(record: Record) -> list[str]:
     return [
         f"Experiment {settings['experiment']}, evaluated on the test data, {seeds} "
         f"seed{'s' * (seeds != 1)}: the mean, with the lowest and the highest in parentheses."
-        f"{' Each task: the fraction of outputs without an error.' * ('tasks' in settings)}",
+        f"{' Each task: the fraction of outputs without an error.' * ('tasks' in settings)}"
+        f"{' Each language: BLEU.' * ('prefixes' in settings)}",
         markdown(["", *plain[2:], *columns], lines),
     ]
 
@@ -501,6 +502,26 @@ def scaling_law(record: Record) -> list[str]:
         f"batches of {settings['batch']}; {len(settings['seeds'])} seeds: the mean, with the "
         "lowest and the highest in parentheses. The weights exclude the embeddings.",
         markdown(header, lines),
+    ]
+
+
+def step_memory(record: Record) -> list[str]:
+    """The predicted and the measured memory of a training step."""
+    settings = record["settings"]
+    columns = ("predicted", "gradients_kept", "gradients_released")
+    lines = [
+        [row["model"], f"{row['parameters']:,}", *(f"{row[name] / 1e9:.2f}" for name in columns)]
+        for row in record["rows"]
+    ]
+    return [
+        f"Memory of a training step in {settings['precision']}, with Adam, for a batch of "
+        f"{settings['batch']} (texts and sentences of {settings['length']} tokens), in GB: "
+        "predicted by the formulas of chapter 16, and the measured peak of the second step, with "
+        "gradients that remain in memory and with gradients released before the forward pass.",
+        markdown(
+            ["", "parameters", "predicted", "gradients kept", "gradients released"],
+            lines,
+        ),
     ]
 
 

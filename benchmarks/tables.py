@@ -43,6 +43,8 @@ The ``kind`` of a record selects how it is rendered:
     a row per method and number of processes, from :mod:`benchmarks.parallel`.
 ``scaling law``
     a row per width, over its seeds, from :mod:`benchmarks.scaling_law`.
+``step memory``
+    a row per model, from :mod:`benchmarks.step_memory`.
 ``utilisation``
     a row per model and batch, from :mod:`benchmarks.utilisation`.
 ``translator``
@@ -71,6 +73,7 @@ from benchmarks.model_tables import (
     recall,
     replay,
     scaling_law,
+    step_memory,
     stream,
     translator,
     utilisation,
@@ -396,6 +399,7 @@ KINDS: dict[str, Callable[[Record], list[str]]] = {
     "family": family,
     "parallel": parallel,
     "scaling law": scaling_law,
+    "step memory": step_memory,
     "utilisation": utilisation,
     "translator": translator,
 }

@@ -23,7 +23,8 @@ def small(monkeypatch):
 
 def test_the_prefix_selects_the_language_of_a_memorised_corpus(small):
     source, with_prefixes, without = prefixes.rows([0], steps=120)
-    assert source["german"] < 50 and source["french"] < 50
+    assert source["german"] < 50
+    assert source["french"] < 50
     assert with_prefixes["german"] == with_prefixes["french"] == 100
     assert min(without["german"], without["french"]) < 50
     assert with_prefixes["outputs"]["german"] != with_prefixes["outputs"]["french"]
@@ -39,7 +40,8 @@ def test_padding_does_not_change_the_loss_or_the_translation(small):
     together = prefixes.translate(model, tokenizer, texts)
     assert together == [prefixes.translate(model, tokenizer, [text])[0] for text in texts]
     batch = collate(examples)
-    assert (batch.source == PAD).any() and (batch.target_out == PAD).any()
+    assert (batch.source == PAD).any()
+    assert (batch.target_out == PAD).any()
     sums = [prefixes.loss(model, collate([pair])).item() * (len(pair[1]) + 1) for pair in examples]
     expected = sum(sums) / sum(len(pair[1]) + 1 for pair in examples)
     assert prefixes.loss(model, batch).item() == pytest.approx(expected, rel=1e-5)
@@ -50,4 +52,5 @@ def test_the_order_of_the_examples_depends_on_the_seed_alone(small):
     examples = prefixes.encode(tokenizer, CORPUS, prefixes.PREFIXES)
     one, same, other = (prefixes.train_t5(examples, 3, seed) for seed in (1, 1, 2))
     weight = one.embedding.weight
-    assert weight.equal(same.embedding.weight) and not weight.equal(other.embedding.weight)
+    assert weight.equal(same.embedding.weight)
+    assert not weight.equal(other.embedding.weight)
