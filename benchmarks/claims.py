@@ -14,6 +14,7 @@ from benchmarks.copying import VARIANTS
 from benchmarks.depth import CONNECTIONS
 from benchmarks.heads import ablations
 from benchmarks.paired import Difference, paired_difference
+from benchmarks.prefixes import PREFIXES
 from benchmarks.record import Record, read_all
 from benchmarks.scaling import Row, fitted, points
 from benchmarks.speed import OWN, PEAK

@@ -84,6 +84,8 @@ def test_a_changed_readme_is_reported(copied: Path) -> None:
         ("parallel", "bytes", [2000], "parallel: FSDP, 4 processes, 1 batches: bytes of collec"),
         ("parallel", "sent", [4_000_000], "parallel: FSDP, 4 processes, 1 batches: bytes sent"),
         ("scaling-law", "loss", 9.0, "scaling-law: the loss falls with the tokens, width 96"),
+        ("family-t5-multi30k", "french", 99.0, "family-t5-multi30k: the prefix improves french"),
+        ("step-memory", "gradients_kept", 10, "step-memory: ViT-B/16"),
         ("utilisation", "share_of_peak", 1.2, "utilisation: no step reaches the peak"),
     ],
 )

@@ -298,6 +298,20 @@ def test_the_utilisation_names_the_rate_of_the_peak() -> None:
     assert "| GPT | 1,234 | 512 | 0.50 | 0.25 |" in text
 
 
+def test_step_memory_shows_the_prediction_beside_both_peaks() -> None:
+    row = {
+        "model": "GPT",
+        "parameters": 1234,
+        "predicted": 2_000_000_000,
+        "gradients_kept": 2_250_000_000,
+        "gradients_released": 1_500_000_000,
+    }
+    settings = {"precision": "fp32", "batch": 8, "length": 64}
+    text = section("x", {**SPEED, "kind": "step memory", "rows": [row], "settings": settings})
+    assert "64 tokens" in text
+    assert "| GPT | 1,234 | 2.00 | 2.25 | 1.50 |" in text
+
+
 def test_family_shows_mean_and_range_by_model() -> None:
     rows = [
         {"model": "majority", "accuracy": 0.1},
