@@ -78,7 +78,7 @@ def rows(seeds: Sequence[int], steps: int) -> Iterator[dict[str, Any]]:
             for language, pairs in test.items():
                 sources = [prefixes[language] + source for source in (EXAMPLE, *dict(pairs))]
                 found = dict(zip(sources, translate(model, tokenizer, sources), strict=True))
-                outputs[language] = found[prefixes[language] + EXAMPLE]
+                outputs[f"{language}_output"] = found[prefixes[language] + EXAMPLE]
                 scores[language] = bleu(
                     [found[prefixes[language] + source] for source, _ in pairs],
                     [expected for _, expected in pairs],
@@ -90,7 +90,7 @@ def rows(seeds: Sequence[int], steps: int) -> Iterator[dict[str, Any]]:
                 "parameters": sum(parameter.numel() for parameter in model.parameters()),
                 **scores,
                 "input": EXAMPLE,
-                "outputs": outputs,
+                **outputs,
             }
 
 

@@ -106,16 +106,15 @@ def write(
         TfmrError: if there are no rows, or a row is not flat.
     """
     path = Path(path)
-    record = Record(
-        kind=kind,
-        metadata=dict(metadata or collect_metadata()),
-        settings=dict(settings),
-        rows=[dict(row) for row in rows],
-    )
-    require(len(record["rows"]) > 0, f"expected at least one row for {path.name}, got none")
-    for row in record["rows"]:
+    metadata = dict(metadata or collect_metadata())
+    flat = []
+    # Each row is checked as it arrives: a long measurement must not fail at its end.
+    for row in rows:
         nested = [name for name, value in row.items() if isinstance(value, Mapping)]
         require(not nested, f"the rows of {path.name} must be flat: {nested} hold dictionaries")
+        flat.append(dict(row))
+    require(len(flat) > 0, f"expected at least one row for {path.name}, got none")
+    record = Record(kind=kind, metadata=metadata, settings=dict(settings), rows=flat)
     lines = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in record["rows"])
     head = json.dumps({**record, "rows": []}, ensure_ascii=False, indent=1)
     text = head.removesuffix("[]\n}") + f"[\n{lines}\n ]\n}}\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import prefixes
+from benchmarks import prefixes, record
 from tfmr.data.batches import collate
 from tfmr.special_tokens import PAD
 
@@ -21,15 +21,17 @@ def small(monkeypatch):
     monkeypatch.setattr(prefixes, "TOKENS_PER_BATCH", 400)
 
 
-def test_the_prefix_selects_the_language_of_a_memorised_corpus(small):
-    source, with_prefixes, without = prefixes.rows([0], steps=120)
+def test_the_prefix_selects_the_language_of_a_memorised_corpus(small, tmp_path):
+    rows, settings = prefixes.rows([0], steps=120), prefixes.settings()
+    written = record.write(tmp_path / "record.json", "family", rows, settings=settings)
+    source, with_prefixes, without = written["rows"]
     assert source["german"] < 50
     assert source["french"] < 50
     assert with_prefixes["german"] == with_prefixes["french"] == 100
     assert min(without["german"], without["french"]) < 50
-    assert with_prefixes["outputs"]["german"] != with_prefixes["outputs"]["french"]
+    assert with_prefixes["german_output"] != with_prefixes["french_output"]
     # Without a prefix, both tasks have the same input, so they have the same output.
-    assert without["outputs"]["german"] == without["outputs"]["french"]
+    assert without["german_output"] == without["french_output"]
 
 
 def test_padding_does_not_change_the_loss_or_the_translation(small):
