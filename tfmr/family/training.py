@@ -1,6 +1,7 @@
 """Initialisation and a training loop for small models: Adam, warm-up, decay, clipped gradients."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -21,13 +22,22 @@ def initialise_small(model: nn.Module) -> None:
             nn.init.normal_(module.weight, std=module.in_features**-0.5)
 
 
+ADAMW = partial(torch.optim.AdamW, betas=(0.9, 0.98))
+"""The optimiser of Loshchilov and Hutter (2019), with the averages of Vaswani et al. (2017)."""
+
+
 def train(
-    model: nn.Module, loss: Callable[[], Tensor], steps: int, peak_lr: float, warm_up: float = 0.1
+    model: nn.Module,
+    loss: Callable[[], Tensor],
+    steps: int,
+    peak_lr: float,
+    warm_up: float = 0.1,
+    make_optimiser: Callable[..., torch.optim.Optimizer] = ADAMW,
 ) -> list[float]:
     """Train ``model`` and put it into evaluation mode.
 
     The learning rate increases linearly during the first part of the steps and then decreases
-    linearly to zero. Loshchilov and Hutter (2019) for the optimiser, AdamW.
+    linearly to zero.
 
     Args:
         model: the model.
@@ -35,6 +45,7 @@ def train(
         steps: number of steps.
         peak_lr: the largest learning rate.
         warm_up: the fraction of the steps before it.
+        make_optimiser: receives the parameters and ``lr``.
 
     Returns:
         The loss at each step.
@@ -44,7 +55,7 @@ def train(
     """
     require(steps > 0, f"steps must be positive: got {steps}")
     require(0 <= warm_up < 1, f"warm_up must be a fraction from 0 to below 1: got {warm_up}")
-    optimiser = torch.optim.AdamW(model.parameters(), lr=peak_lr, betas=(0.9, 0.98))
+    optimiser = make_optimiser(model.parameters(), lr=peak_lr)
     rising = max(1, round(warm_up * steps))
 
     def factor(step: int) -> float:
