@@ -7,7 +7,7 @@ Sphinx's own index and scripts are left out.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -173,10 +173,23 @@ def object_entries(description: addnodes.desc) -> Iterator[Entry]:
     yield Entry(API, str(signature["fullname"]), signature["ids"][0], summary(content), members)
 
 
+def with_names_once(found: Iterable[Entry]) -> Iterator[Entry]:
+    """Keep each name from cells only in the first section of its page that uses it.
+
+    ``manual_seed`` stands in most cells of a chapter: a search needs to find it once on the
+    page, and the repetitions would only lengthen the index.
+    """
+    known: set[str] = set()
+    for entry in found:
+        new = [name for name in entry.code.split() if name not in known]
+        known.update(new)
+        yield entry if entry.kind == API else entry._replace(code=" ".join(new))
+
+
 def entries(docname: str, doctree: nodes.document) -> list[Entry]:
     """All entries of a page."""
     top = None if docname.startswith(LEFT_OUT) else next(iter(doctree.findall(nodes.section)), None)
-    return list(section_entries(docname, top, top=True)) if top is not None else []
+    return list(with_names_once(section_entries(docname, top, top=True))) if top is not None else []
 
 
 class Index:
