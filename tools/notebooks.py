@@ -176,6 +176,7 @@ def normal_form(notebook: NotebookNode) -> str:
                 output.execution_count = count
             output.pop("transient", None)
         _describe_image(cell)
+    portable.fold_in_colab(notebook)
     _stable_widgets(notebook)
     nbformat.validate(notebook)
     text: str = nbformat.writes(notebook, version=4, indent=1)

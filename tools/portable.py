@@ -52,6 +52,22 @@ def set_up(notebook: NotebookNode) -> None:
     notebook.cells = [*cells[:after_title], cell, *cells[after_title:]]
 
 
+def fold_in_colab(notebook: NotebookNode) -> None:
+    """Fold in Colab what JupyterLab folds: hidden code and the cells below headings of solutions.
+
+    Colab has fields of its own and identifies a heading by the field ``id`` of the metadata.
+    """
+    folded = []
+    for cell in notebook.cells:
+        if cell.metadata.get("jupyter", {}).get("source_hidden"):
+            cell.metadata["cellView"] = "form"
+        if cell.metadata.get(COLLAPSED):
+            cell.metadata["id"] = cell.id
+            folded.append(cell.id)
+    if folded:
+        notebook.metadata["colab"] = {"collapsed_sections": folded}
+
+
 def problems(notebook: NotebookNode) -> list[str]:
     """What is not portable in ``notebook``, as one message each."""
     found, exercises, solutions = [], [], []

@@ -79,7 +79,7 @@ def test_the_file_has_only_what_the_page_needs(chapter: Path) -> None:
     assert code[1]["outputs"][0]["text"] == ["one\n", "two\n", "three\n"]
     assert [cell["metadata"] for cell in code] == [
         *(
-            portable.FOLDED,
+            {"cellView": "form", **portable.FOLDED},
             {},
             {"mystnb": {"image": {"alt": "A line from 1 to 2."}}},
             {},

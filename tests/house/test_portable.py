@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tools import ROOT, notebooks, portable
-from tools.portable import COLLAPSED, NOT_PUBLISHED, problems, set_up
+from tools.portable import COLLAPSED, NOT_PUBLISHED, fold_in_colab, problems, set_up
 
 ADDRESS = "https://github.com/owner/name"
 SOLVED = (
@@ -110,6 +110,33 @@ def test_the_setup_cell_follows_the_title_and_is_written_once() -> None:
     for path in notebooks.chapters():
         first = next(c for c in notebooks.read(path).cells if c.cell_type == "code")
         assert first.source == notebook.cells[1].source
+
+
+def test_colab_folds_what_jupyterlab_folds() -> None:
+    notebook = new_notebook(
+        cells=[
+            new_code_cell("plot()", metadata={"jupyter": {"source_hidden": True}}),
+            new_code_cell("compute()"),
+            new_markdown_cell("#### Solution of exercise 4.1", metadata={COLLAPSED: True}),
+            new_markdown_cell("Text."),
+        ]
+    )
+    fold_in_colab(notebook)
+    plot, compute, solution, text = notebook.cells
+    assert plot.metadata["cellView"] == "form"
+    assert solution.metadata["id"] == solution.id
+    assert notebook.metadata == {"colab": {"collapsed_sections": [solution.id]}}
+    assert compute.metadata == text.metadata == {}
+
+
+@pytest.mark.parametrize("path", notebooks.chapters(), ids=lambda path: path.stem)
+def test_every_chapter_is_folded_in_colab(path: Path) -> None:
+    notebook = notebooks.read(path)
+    hidden = [c for c in notebook.cells if c.metadata.get("jupyter", {}).get("source_hidden")]
+    assert hidden
+    assert all(cell.metadata.get("cellView") == "form" for cell in hidden)
+    solutions = [c.id for c in notebook.cells if c.source.startswith("#### Solution of exercise")]
+    assert notebook.metadata.get("colab", {}).get("collapsed_sections", []) == solutions
 
 
 def setup_cell(monkeypatch: pytest.MonkeyPatch, address: str | None) -> str:
