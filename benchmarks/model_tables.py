@@ -65,9 +65,8 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
         "Logit lens: what the decoder predicts after each block (0: the embeddings). Agreement is "
         "the fraction of positions at which the most probable token is the same as after the last "
         "block; probability and rank are those of the token that is the most probable after the "
-        "last block. The next column is the fraction of positions at which the most probable token "
-        "is "
-        "the input token.",
+        "last block. *Most probable: input token* is the fraction of positions at which the most "
+        "probable token is the input token.",
         ("depth",),
         {
             "agreement": ("agreement", ".3f"),
@@ -79,8 +78,9 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
     ),
     "patching": (
         "Activation patching with pairs of German sentences that differ in one noun. For each "
-        "sentence of a pair, the logit difference is the logit of the translation of the first "
-        "noun minus the logit of the translation of the second. The effect of a patch is the "
+        "sentence of a pair, the logit difference is the logit of the translation of the noun of "
+        "the first sentence minus the logit of the translation of the noun of the second sentence, "
+        "where the two nouns are those that differ. The effect of a patch is the "
         "fraction of the gap between the two logit "
         "differences that the patch closes. *Before* and *after* are all positions before or after "
         "the noun, patched together; "
@@ -89,22 +89,22 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
         {"effect": ("effect", ".3f")},
     ),
     "feed-forward": (
-        "The output of one feed-forward network of the decoder is replaced: *zero*, by zeros; "
-        "*mean*, by its mean over the tokens of 4,000 training sentences; *mean of the input "
-        "token*, by its mean over those tokens that equal the input token; *own*, not replaced. "
-        "The columns are the increase in cross-entropy, and the fraction of tokens for "
-        "which the most "
-        "probable next token is the input token.",
+        "Each row states what replaces the output of one feed-forward network of the decoder: "
+        "zeros (*zero*), its mean over the tokens of 4,000 training sentences (*mean*), or its "
+        "mean over those tokens that equal the input token (*mean of the input token*). In the "
+        "row *own*, nothing is replaced. The columns give the increase in cross-entropy and the "
+        "fraction of positions at which the most probable next token is the input token.",
         ("layer", "output"),
         {
-            "loss_increase": ("cross-entropy", ".3f"),
+            "loss_increase": ("increase in cross-entropy", ".3f"),
             "input_token": ("most probable: input token", ".4f"),
         },
     ),
     "repetition": (
         "Greedy decoding of the validation set; each row names the ablated sublayer and states "
-        "whether a token may follow itself. Repeated is the fraction of tokens equal to the "
-        "one before.",
+        "whether a token may follow itself. *Repeated* is the fraction of tokens that equal the "
+        "previous token. It is counted after the translation has been tokenised again, so it can "
+        "exceed 0 although repetition is forbidden.",
         ("ablated", "repetition"),
         {
             "bleu": ("BLEU", ".1f"),
@@ -161,6 +161,27 @@ def _with_interval(row: Row, column: str, form: str) -> str:
     return f"{row[column]:{form}} ({low:{form}} to {high:{form}})"
 
 
+_SCALED = (
+    "*Scaled*: the last matrix of each sublayer is divided by the square root of the number of "
+    "sublayers."
+)
+DEPTH = {
+    "encoder": (
+        f"Stacks of encoder blocks that differ in the connection around each sublayer. {_SCALED}"
+    ),
+    "feed-forward": (
+        "Stacks of feed-forward networks that differ in the connection around each sublayer, in "
+        "the number of blocks and, in the rows *Xavier*, in the initialisation (Xavier instead of "
+        f"He). {_SCALED}"
+    ),
+    "warm-up": (
+        "Stacks of encoder blocks with Xavier initialisation that differ in the placement of layer "
+        "norm, in the number of blocks and in the warm-up."
+    ),
+}
+"""What differs between the stacks of each experiment."""
+
+
 def depth(record: Record) -> list[str]:
     """The losses of stacks, by depth, warm-up and learning rate."""
     settings, rows = record["settings"], record["rows"]
@@ -179,19 +200,13 @@ def depth(record: Record) -> list[str]:
         for group, own in groups.items()
     ]
     return [
-        "Stacks that differ in the connection around each sublayer, in the initialisation or in "
-        "the "
-        "warm-up. *Xavier*: Xavier initialisation of the feed-forward networks instead of He "
-        "initialisation; in depth-warm-up.json, all stacks have Xavier initialisation. "
-        "*Scaled*: the last matrix of each sublayer is divided by the square root of the number of "
-        "sublayers. "
-        "Stream, cosine and gradient are "
-        "measured before training: the root mean square of the last block's output, the mean "
-        "cosine between its vectors, and the gradient norm of the first block divided by the "
-        f"gradient norm of the last block (medians of {len(settings['seeds'])} seeds). The columns "
-        "headed by a peak learning rate give the training loss, in nats, averaged over the last "
-        f"{settings['mean_of_last_steps']} of {settings['steps']} steps: the median, with the "
-        "lowest and the highest of the seeds in "
+        f"{DEPTH[settings['experiment']]} "
+        "*Stream*, *cosine* and *gradient* are measured before training: the root mean square of "
+        "the last block's output, the mean cosine between its vectors, and the gradient norm of "
+        "the first block divided by the gradient norm of the last block (medians of "
+        f"{len(settings['seeds'])} seeds). The columns headed by a peak learning rate give the "
+        f"training loss, in nats, averaged over the last {settings['mean_of_last_steps']} of "
+        f"{settings['steps']} steps: the median, with the lowest and the highest of the seeds in "
         f"parentheses. A uniform prediction has a loss of {settings['uniform_loss']:.2f}.",
         markdown(
             ["", "blocks", "warm-up", "stream", "cosine", "gradient", *(f"{r:g}" for r in rates)],
@@ -227,11 +242,11 @@ def stream(record: Record) -> list[str]:
     ]
     return [
         f"Encoder stacks before training and after {last} training steps with a learning rate of "
-        f"{settings['peak_lr']:g}, one seed. Growth: the vector norm of the stream after the last "
-        "block divided by the vector norm of the input. Gradient: the gradient norm of the first "
-        "block "
-        "divided by that of the last. Loss: in nats, on a batch that was not used for training; a "
-        f"uniform prediction has a loss of {settings['uniform_loss']:.2f}.",
+        f"{settings['peak_lr']:g}, one seed. *Growth*: the vector norm of the residual stream "
+        "after the last block divided by the vector norm of the input. *Gradient*: the gradient "
+        "norm of the first block divided by that of the last. *Loss*: in nats, on a batch that was "
+        "not used for training; a uniform prediction has a loss of "
+        f"{settings['uniform_loss']:.2f}.",
         markdown(
             ["", "blocks", *(f"{name}, {when}" for name in ("growth", "gradient", "loss")
                              for when in ("before", "after"))],
@@ -253,9 +268,9 @@ def replay(record: Record) -> list[str]:
     ]
     return [
         f"The recipe {settings['recipe']}, {settings['direction']}, one seed. Losses in nats per "
-        f"token on {settings['sentences']} sentence pairs each of the training and the validation "
-        "set, without label smoothing or dropout. "
-        f"Entropy: that of the cross-attention weights of decoder block {settings['block'] + 1} "
+        f"token on {settings['sentences']} sentence pairs of the training set and as many of the "
+        "validation set, without label smoothing or dropout. "
+        f"*Entropy*: that of the cross-attention weights of decoder block {settings['block'] + 1} "
         "for the sentence "
         f"“{settings['source']}”, in nats. Reference: “{settings['reference']}”.",
         markdown(["step", "training loss", "validation loss", "entropy", "translation"], lines),
@@ -290,13 +305,13 @@ def ablations(record: Record) -> list[str]:
         f"evaluated on {settings['sentences']} sentences of the {settings['split']} set: means of "
         f"{len(settings['seeds'])} seeds. Differences (with minus without) are paired by seed, "
         "with a 95 % confidence interval from Student's t distribution. The cross-entropy is "
-        "without label smoothing, in nats per token; confidence is the probability of the most "
-        "probable token, accuracy is how often this token is correct, and exact matches is the "
-        "fraction of "
-        "translations that equal the reference.",
+        "without label smoothing, in nats per token; *confidence* is the probability of the most "
+        "probable token, *accuracy* the fraction of positions at which this token is correct, and "
+        "*exact matches* the fraction of translations that equal the reference.",
         "**Label smoothing**",
         markdown(["", *columns.values()], lines),
-        f"**Warm-up** of {settings['train.warmup']} steps, with label smoothing.",
+        f"**Warm-up.** *With*: {settings['train.warmup']} steps; *without*: none. Both have label "
+        "smoothing.",
     ]
     lines = []
     for norm in dict.fromkeys(row["norm"] for row in rows):
@@ -342,7 +357,7 @@ def copying(record: Record) -> list[str]:
     seeds = len(settings["seeds"])
     header = ["", "parameters", "steps", *(f"{n} digits" for n in settings["lengths"])]
     return [
-        f"Fraction of {settings['sequences']:,} random sequences of digits that the model repeats "
+        f"Fraction of {settings['sequences']:,} random digit sequences that the model repeats "
         f"without an error, {seeds} seed{'s' * (seeds != 1)}: the mean, with the lowest and the "
         "highest in parentheses.",
         markdown(header, lines),
@@ -361,7 +376,7 @@ def distance(record: Record) -> list[str]:
         lines.append([layer, *cells, *(spread(values, digits=2) for values in by_distance)])
     header = ["", "reach", "parameters", *(str(n) for n in settings["distances"])]
     return [
-        "Accuracy of recalling the first symbol, by its distance, after "
+        "Accuracy of recalling the first symbol, by its distance in positions, after "
         f"{settings['steps']} training steps, {len(settings['seeds'])} seeds: the mean, with the "
         "lowest and the highest in parentheses. Reach is the largest distance that "
         f"{settings['blocks']} blocks connect (–: unlimited). Chance level is "
@@ -432,11 +447,12 @@ def family(record: Record) -> list[str]:
         found = [[row[name] for row in own if name in row] for name in columns]
         lines.append([model, *sizes, *(spread(numbers, digits=4) for numbers in found)])
     seeds = len(settings["seeds"])
+    tasks, languages = "tasks" in settings, "prefixes" in settings
     return [
-        f"Experiment {settings['experiment']}, evaluated on the test data, {seeds} "
+        f"The experiment `{settings['experiment']}`, evaluated on the test data, {seeds} "
         f"seed{'s' * (seeds != 1)}: the mean, with the lowest and the highest in parentheses."
-        f"{' Each task: the fraction of outputs without an error.' * ('tasks' in settings)}"
-        f"{' Each language: BLEU.' * ('prefixes' in settings)}",
+        f"{' The columns of the tasks give the fraction of outputs without an error.' * tasks}"
+        f"{' The columns of the languages give the BLEU of the translations.' * languages}",
         markdown(["", *plain[2:], *columns], lines),
     ]
 
@@ -471,11 +487,12 @@ def parallel(record: Record) -> list[str]:
             ]
         )
     return [
-        f"A model with {settings['parameters']:,} weights, {settings['steps']} training steps. In "
-        "kB per process: what it stores after the last step, the sizes of the tensors of the "
-        "collective operations in this step, and what it sent in this step. The last column is the "
-        "largest relative difference between the losses and those of a single process with the "
-        "same batches.",
+        f"A model with {settings['parameters']:,} weights, {settings['steps']} training steps. The "
+        "columns give, in kB per process, the weights, gradients and moments that a process stores "
+        "after the last step, the total size of the tensors in each kind of collective operation "
+        "of this step, and the amount of data that the process sent in this step. The last column "
+        "is the largest relative difference between the losses and those of a single process with "
+        "the same batches.",
         markdown(
             [
                 *("", "processes", "batches per process", "weights", "gradients", "moments"),
@@ -497,7 +514,7 @@ def scaling_law(record: Record) -> list[str]:
         lines.append([str(width), f"{own[0]['weights']:,}", *cells])
     header = ["d_model", "weights", *(f"{n:,} steps" for n in steps)]
     return [
-        "Test loss in nats per token of GPTs with "
+        "Test loss, in nats per token, of GPTs with "
         f"{settings['n_layers']} blocks, trained on captions ({settings['corpus']}), in "
         f"batches of {settings['batch']}; {len(settings['seeds'])} seeds: the mean, with the "
         "lowest and the highest in parentheses. The weights exclude the embeddings.",
@@ -514,10 +531,11 @@ def step_memory(record: Record) -> list[str]:
         for row in record["rows"]
     ]
     return [
-        f"Memory of a training step in {settings['precision']}, with Adam, for a batch of "
-        f"{settings['batch']} (texts and sentences of {settings['length']} tokens), in GB: "
-        "predicted by the formulas of chapter 16, and the measured peak of the second step, with "
-        "gradients that remain in memory and with gradients released before the forward pass.",
+        f"Memory, in GB, of a training step in {settings['precision']} with Adam, for a batch of "
+        f"{settings['batch']} texts, sentence pairs or images (texts and sentences of "
+        f"{settings['length']} tokens): predicted by the formulas of chapter 16, and the measured "
+        "peak of the second step, with gradients that remain in memory and with gradients "
+        "released before the forward pass.",
         markdown(
             ["", "parameters", "predicted", "gradients kept", "gradients released"],
             lines,
@@ -542,9 +560,9 @@ def utilisation(record: Record) -> list[str]:
     rate = peak["flops"] / median(peak["seconds"]) / 1e9
     size = f"{settings['peak_size']:,}"
     return [
-        f"Rate of a training step in {settings['precision']}, with Adam, divided by the rate of a "
-        f"product of two matrices of {size} × {size} numbers ({rate:.0f} GFLOP/s): the median of "
-        f"{settings['rounds']} interleaved rounds. The load average of the machine was "
+        f"Rate of a training step in {settings['precision']}, with Adam, divided by the peak, the "
+        f"rate of a product of two matrices of {size} × {size} numbers ({rate:.0f} GFLOP/s): the "
+        f"median of {settings['rounds']} interleaved rounds. The load average of the machine was "
         f"{settings['load_average']}.",
         markdown(["", "parameters", "tokens", "GFLOP", "share of the peak"], lines),
     ]
@@ -572,8 +590,8 @@ def translator(record: Record) -> list[str]:
         "compares the rows *Python, rounded* with *Python*, and the rows *page* with *Python, "
         "rounded*.",
         markdown(["", "system", "sentences", "BLEU", "exact matches", "equal"], quality),
-        "**Size of the model files, and speed of the page**, on one thread: the time to read the "
-        "model from its downloaded file, the median time until the first token, tokenisation and "
-        "encoder included, and the tokens per second of the whole translation.",
+        "**Size of the model files, and speed of the page**, which computes on one thread: the "
+        "time to read the model from its downloaded file, the median time until the first token, "
+        "tokenisation and encoder included, and the tokens per second of the whole translation.",
         markdown(header, speed),
     ]

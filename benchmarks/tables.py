@@ -179,10 +179,10 @@ def speed(record: Record) -> list[str]:
     counts = [len(row["seconds"]) for row in rows]
     rounds = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0])
     parts = [
-        "Time of each system divided by the time of tfmr: the median of the ratios of "
-        f"{rounds} rounds, with the lowest and the highest in parentheses. Tokens are target "
-        "tokens without padding. The peak is the rate of one large matrix multiplication in the "
-        "same precision."
+        "The rows of the other systems give their time divided by tfmr's time: the median of the "
+        f"ratios of {rounds} rounds, with the lowest and the highest in parentheses. Tokens are "
+        "target tokens without padding. The peak is the rate of one large matrix multiplication in "
+        "the same precision, measured in each task; its range is over the tasks."
     ]
     for precision in precisions:
         own = [row for row in rows if row["precision"] == precision]
@@ -290,10 +290,8 @@ def scores(record: Record) -> list[str]:
     settings = record["settings"]
     return [
         f"BLEU on {settings['corpus']} {settings['direction']}, {seeds} seed{'s' * (seeds != 1)}"
-        f"{': the mean, with the lowest and the highest in parentheses' * (seeds > 1)}. Columns "
-        "without "
-        "“beam 4” are scores of greedy decoding. sacreBLEU "
-        f"`{'`, `'.join(signatures)}`.",
+        f"{': the mean, with the lowest and the highest in parentheses' * (seeds > 1)}. "
+        f"{_search(parts)} sacreBLEU `{'`, `'.join(signatures)}`.",
         markdown(header, lines),
     ]
 
@@ -316,10 +314,17 @@ def multi30k(record: Record) -> list[str]:
     return [
         "BLEU on Multi30k's validation set and on test2016: the mean over the seeds, with the "
         "lowest and the highest in parentheses. "
-        f"{' or '.join(f'{n:,}' for n in parameters)} parameters. "
+        f"{_search(parts)} {' or '.join(f'{n:,}' for n in parameters)} parameters. "
         f"sacreBLEU `{'`, `'.join(signatures)}`.",
         markdown(["", "recipe", "training", "seeds", *(SCORED[p] for p in parts)], lines),
     ]
+
+
+def _search(parts: Sequence[str]) -> str:
+    """Which search the columns of scores come from."""
+    if all(part.endswith("beam4") for part in parts):
+        return "All scores are from beam search."
+    return "Scores without “beam 4” are from greedy decoding."
 
 
 def scaling(record: Record) -> list[str]:
@@ -350,9 +355,9 @@ def memory(record: Record) -> list[str]:
     ]
     return [
         "Size of the file, and growth of a process's private memory after opening a generated "
-        f"corpus, after planning an epoch and after reading {record['settings']['batches']:,} "
-        "batches, followed by the peak growth, all in MB. Pages of memory-mapped files "
-        "are not counted, because the operating system can evict them.",
+        "corpus, after planning the batches of an epoch and after reading "
+        f"{record['settings']['batches']:,} batches, followed by the peak growth, all in MB. Pages "
+        "of memory-mapped files are not counted, because the operating system can evict them.",
         markdown(["", "pairs", "tokens", "file", *moments], lines),
     ]
 

@@ -87,7 +87,10 @@ class PageTranslator:
                 for row in measure(model, list(pairs), page):
                     print(row, file=sys.stderr, flush=True)
                     rows.append(row)
-        settings = {"split": "test", "browser": f"Chromium {version}, headless", "beams": BEAMS}
+        settings = {
+            **{"split": "test", "beams": BEAMS, "threads": self.threads},
+            "browser": f"Chromium {version}, headless",
+        }
         record.write(self.out, "translator", rows, settings=settings, metadata=metadata)
         print(f"wrote {self.out}; next: python -m benchmarks.tables")
 

@@ -102,6 +102,9 @@ def test_provenance() -> None:
 def test_scores_show_mean_and_range_of_the_seeds() -> None:
     text = section("quality", SCORES)
     assert "|  | parameters | test, beam 4, 5 min | validation, 2.5 min |" in text
+    assert "Scores without “beam 4” are from greedy decoding." in text
+    beam = [row for row in SCORES["rows"] if row["system"] == "a"]
+    assert "All scores are from beam search." in section("scores", {**SCORES, "rows": beam})
     assert "| a | 1,234 | 31.5 (30.0–33.5) | – |" in text
     assert "| b | 9 | – | 20.0 |" in text
     assert "3 seeds" in text
@@ -202,8 +205,11 @@ def test_depth_shows_median_and_range_of_the_seeds() -> None:
 
     rows = [row(1e-3, 1, 0.5), row(1e-3, 2, 2.75), row(1e-3, 3, 1.25)]
     rows += [row(1e-2, 1, 0.5), row(1e-2, 2, None), row(1e-2, 3, None)]
-    settings = {"seeds": [1, 2, 3], "steps": 7, "mean_of_last_steps": 2, "uniform_loss": 2.7726}
+    settings = {"experiment": "warm-up", "seeds": [1, 2, 3], "steps": 7}
+    settings |= {"mean_of_last_steps": 2, "uniform_loss": 2.7726}
     text = section("depth", {**SPEED, "kind": "depth", "rows": rows, "settings": settings})
+    assert "in the number of blocks and in the warm-up. *Stream*" in text
+    assert "Scaled" not in text
     assert "the training loss, in nats, averaged over the last 2 of 7 steps:" in text
     assert "A uniform prediction has a loss of 2.77." in text
     assert "|  | blocks | warm-up | stream | cosine | gradient | 0.001 | 0.01 |" in text
@@ -269,7 +275,7 @@ def test_copying_shows_mean_and_range_by_length() -> None:
     ]
     settings = {"seeds": [0, 1], "lengths": [2, 9], "sequences": 1000}
     text = section("copying", {**SPEED, "kind": "copying", "rows": rows, "settings": settings})
-    assert "of 1,000 random sequences" in text
+    assert "of 1,000 random digit sequences" in text
     assert "2 seeds" in text
     assert "|  | parameters | steps | 2 digits | 9 digits |" in text
     assert "| one | 1,234 | 1,200 | 1.000 (1.000–1.000) | 0.375 (0.250–0.500) |" in text
@@ -320,7 +326,7 @@ def test_family_shows_mean_and_range_by_model() -> None:
     ]
     settings = {"seeds": [0, 1], "experiment": "digits"}
     text = section("x", {**SPEED, "kind": "family", "rows": rows, "settings": settings})
-    assert "Experiment digits, evaluated on the test data, 2 seeds" in text
+    assert "The experiment `digits`, evaluated on the test data, 2 seeds" in text
     assert "|  | steps | parameters | accuracy |" in text
     assert "| majority | – | – | 0.1000 |" in text
     assert "| ViT | 800 | 1,234 | 0.6250 (0.5000–0.7500) |" in text
