@@ -45,12 +45,12 @@ def readme() -> Claims:
     [parameters] = {row["parameters"] for row in rows if row["direction"] == "de-en"}
     [signature] = {row["signature"] for row in rows}
     [step] = [row["step"] for row in rows if row["recipe"] == "multi30k-patient"]
-    seeds = {1: "one seed", 2: "the means over the two seeds", 3: "the means over the three seeds"}
+    runs = {1: "one run", 2: "the means over the two runs", 3: "the means over the three runs"}
     quotes = [
         f"{parameters / 1e6:.2f} million parameters",
         signature,
         *(f"{score('multi30k', 'de-en', after)} after {after:g}" for after in minutes),
-        seeds[record["settings"]["seeds"]["de-en"]],
+        runs[record["settings"]["seeds"]["de-en"]],
         f"After {last:g} minutes, a single run for English to German reached "
         + score("multi30k", "en-de", last),
         f"English to French reached {score('multi30k', 'en-fr', last)}",
