@@ -576,6 +576,7 @@ def family(records: dict[str, Record]) -> Claims:
         ("gpt-multi30k", "GPT", "ahead_of_best_n_gram_nats"),
         ("llama-multi30k", "Llama", "ahead_of_best_n_gram_nats"),
         ("bert-pocket", "BERT", "ahead_of_n_gram_nats"),
+        ("bert-multi30k", "BERT", "ahead_of_n_gram_nats"),
     ):
         least = min(low for low, _ in values(name, model, column))
         yield f"family-{name}: {model} is ahead of the n-gram model: {least}", least > 0

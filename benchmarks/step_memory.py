@@ -25,13 +25,28 @@ from benchmarks import record
 from benchmarks.scaling import peak_bytes
 from tfmr.config import TransformerConfig
 from tfmr.errors import TfmrError
-from tfmr.family import GPT, T5, Bert, BertConfig, GPTConfig, T5Config, ViT, ViTConfig
-from tfmr.family.memory import bert_formula, gpt_formula, t5_formula, vit_formula
+from tfmr.family import (
+    GPT,
+    T5,
+    Bert,
+    BertConfig,
+    GPTConfig,
+    Llama,
+    LlamaConfig,
+    T5Config,
+    ViT,
+    ViTConfig,
+)
+from tfmr.family.memory import bert_formula, gpt_formula, llama_formula, t5_formula, vit_formula
 from tfmr.model import Transformer
 from tfmr.training_memory import transformer_formula
 
 BATCH = 8
 """Texts, pairs or images of a step."""
+LLAMA = LlamaConfig(
+    vocab=32000, d_model=768, n_layers=12, n_heads=12, n_kv_heads=4, d_ff=2048, max_length=1024
+)
+"""A current model of the size of BERT-base; the default sizes of the class need 128 GB."""
 
 
 class Case(NamedTuple):
@@ -87,6 +102,9 @@ def cases(length: int) -> dict[str, Case]:
             partial(GPT, gpt), text(gpt.vocab), gpt_formula(gpt, BATCH, length)
         ),
         "T5-small": Case(partial(T5, t5), text(t5.vocab, 2), t5_formula(t5, BATCH, length, length)),
+        "Llama, 12 blocks": Case(
+            partial(Llama, LLAMA), text(LLAMA.vocab), llama_formula(LLAMA, BATCH, length)
+        ),
         "ViT-B/16": Case(partial(ViT, vit), lambda: (torch.randn(image),), vit_formula(vit, BATCH)),
     }
 

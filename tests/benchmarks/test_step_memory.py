@@ -57,10 +57,12 @@ def test_the_record_has_every_model(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     }.items():
         config = replace(getattr(step_memory, name)(), **options)
         monkeypatch.setattr(step_memory, name, lambda config=config: config)
+    llama = replace(step_memory.LLAMA, **sizes, n_kv_heads=1, n_layers=1, vocab=50)
+    monkeypatch.setattr(step_memory, "LLAMA", llama)
     out = tmp_path / "x.json"
     StepMemory(length=6, out=out)()
     rows = read(out)["rows"]
-    assert len(rows) == 6
+    assert len(rows) == 7
     for row in rows:
         assert row["predicted"] == 16 * row["parameters"] + row["activations"]
         assert row["gradients_kept"] >= row["predicted"]

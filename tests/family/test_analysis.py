@@ -1,6 +1,7 @@
 """The tools of tfmr.analysis work for every model of the family."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 import torch
@@ -11,9 +12,11 @@ from tfmr.analysis import (
     ablate_head,
     ablate_sublayer,
     logit_lens,
+    patch_head,
     patch_residual_stream,
     record_attention,
     record_heads,
+    record_norms,
     record_residual_stream,
     uniform_attention,
 )
@@ -95,6 +98,36 @@ def test_patching_the_last_block_gives_the_other_output(case: Case) -> None:
         assert_close(model(*given), expected)
     assert not torch.allclose(before, expected)
     assert torch.equal(model(*given), before)
+
+
+def test_patching_every_head_gives_the_other_output_of_the_attention(case: Case) -> None:
+    model, given, other = case
+    attention = model.final_stack.blocks[0].attention
+    outputs: list[Tensor] = []
+    handle = attention.w_o.register_forward_hook(lambda _, __, out: outputs.append(out))
+    with record_heads(attention) as heads:
+        model(*other)
+    before = model(*given)
+    with ExitStack() as stack:
+        for head in range(4):
+            stack.enter_context(patch_head(attention, head, heads[0][:, head]))
+        assert not torch.allclose(model(*given), before)
+    handle.remove()
+    expected, plain, patched = outputs
+    assert_close(patched, expected)
+    assert not torch.allclose(plain, expected)
+    assert torch.equal(model(*given), before)
+
+
+def test_the_norms_of_the_blocks_are_recorded(case: Case) -> None:
+    model, given, _ = case
+    stack = model.final_stack
+    kind = type(stack.blocks[0])
+    with record_residual_stream(stack) as stream, record_norms(stack, kind) as norms:
+        model(*given)
+    assert list(norms) == ["blocks.0", "blocks.1"]
+    expected = [x.norm(dim=-1).mean().item() for x in stream[1:]]
+    assert [found for [found] in norms.values()] == pytest.approx(expected)
 
 
 def test_ablating_every_head_is_ablating_the_attention(case: Case) -> None:

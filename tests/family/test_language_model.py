@@ -152,7 +152,8 @@ def test_forward_rejects_bad_input() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"n_kv_heads": 3}, "n_heads=4, n_kv_heads=3"),
+        ({"n_kv_heads": 3}, "n_kv_heads to divide n_heads, got .*n_heads=4, n_kv_heads=3"),
+        ({"d_model": 18, "position": "learned"}, "n_heads to divide d_model.*d_model=18"),
         ({"d_model": 12}, "even d_model / n_heads"),
         ({"inner": "tanh"}, "inner must be one of swiglu, gelu, relu"),
         ({"vocab": 0}, "vocab must be a positive integer"),
@@ -161,4 +162,4 @@ def test_forward_rejects_bad_input() -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_bad_configurations(values, message: str) -> None:
     with pytest.raises(TfmrError, match=message):
-        Llama(replace(CURRENT, **values))
+        replace(CURRENT, **values)

@@ -76,6 +76,11 @@ class LlamaConfig:
         check_choice(self, "inner", get_args(Inner))
         check_choice(self, "position", get_args(Positions))
         require(
+            self.d_model % self.n_heads == 0 and self.n_heads % self.n_kv_heads == 0,
+            "expected n_heads to divide d_model and n_kv_heads to divide n_heads, got "
+            f"d_model={self.d_model}, n_heads={self.n_heads}, n_kv_heads={self.n_kv_heads}",
+        )
+        require(
             self.position != "rotary" or self.d_model % (2 * self.n_heads) == 0,
             "rotary positions need an even d_model / n_heads, because they act on pairs of "
             f"dimensions: got d_model={self.d_model}, n_heads={self.n_heads}",

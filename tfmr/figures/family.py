@@ -98,7 +98,7 @@ def patch_attention(
     axes[count].set_ylabel("weight of each patch")
     fig.alt = (
         f"{count} images ({', '.join(names)}), cut into {rows} × {rows} patches. Below each image, "
-        "a darker patch has a greater attention weight."
+        "a darker patch has a greater attention weight; each map has its own scale."
     )
     return fig
 
@@ -128,6 +128,6 @@ def change_effects(effects: Mapping[str, tuple[float, float, float]], baseline: 
     ax.set_yticks(range(len(effects)), list(effects))
     ax.invert_yaxis()
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel(f"change of the loss compared with {baseline}, nats per token")
+    ax.set_xlabel(f"change of the loss from {baseline}\n(nats per token)")
     fig.alt = f"Change of the loss compared with {baseline}, in nats: {'; '.join(parts)}."
     return fig
