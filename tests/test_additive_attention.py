@@ -84,6 +84,8 @@ def test_initial_weights_are_uniform() -> None:
         (lambda a, q, m: a(q[0], a.project_keys(m), m, MASK), r"d_query=4\): got \(2, 4\)"),
         (lambda a, q, m: a(q, a.project_keys(m), m, MASK[:, 1:]), r"mask \(3, 4\); keys are"),
         (lambda a, q, m: a(q, m, m, MASK), r"keys \(3, 5, 6\)"),
+        (lambda a, q, m: a(q, a.project_keys(m), m, MASK.int()), r"boolean.*: got torch\.int32"),
+        (lambda a, q, m: a(q, a.project_keys(m), m, MASK.tolist()), "mask must be a tensor: got"),
         (
             lambda a, q, m: a(q[1:], a.project_keys(m), m, MASK),
             r"query \(2, 2, 4\), keys \(3, 5",
@@ -95,7 +97,7 @@ def test_initial_weights_are_uniform() -> None:
         ),
     ],
 )
-def test_invalid_shapes_raise_tfmr_error(unchecked, call, message: str) -> None:
+def test_invalid_inputs_raise_tfmr_error(unchecked, call, message: str) -> None:
     with pytest.raises(TfmrError, match=message) as error:
         call(*build())
     assert "\n" not in str(error.value)

@@ -16,6 +16,7 @@ from tfmr.attention import (
     causal_mask,
     combine_masks,
     fused_attention,
+    mask_to_bias,
     padding_mask,
     scaled_dot_product_attention,
 )
@@ -317,9 +318,11 @@ def test_a_wrong_shape(unchecked, name: str) -> None:
         ([1, 2], "mask must be a tensor: got list"),
     ],
 )
-def test_a_mask_of_another_type_is_not_combined(unchecked, mask: object, message: str) -> None:
+def test_a_mask_of_another_type_is_rejected(unchecked, mask: object, message: str) -> None:
     with pytest.raises(TfmrError, match=message):
         combine_masks(causal_mask(5), mask)
+    with pytest.raises(TfmrError, match=message):
+        mask_to_bias(mask, torch.float32)
 
 
 def test_masks_that_do_not_combine(unchecked) -> None:

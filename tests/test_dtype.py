@@ -1,4 +1,4 @@
-"""Where matrices are multiplied in bf16."""
+"""Where matrices are multiplied in bf16, and the types of inputs."""
 
 import re
 from collections.abc import Callable
@@ -8,12 +8,19 @@ import pytest
 import torch
 from torch import nn
 
-from tfmr.attention import MultiHeadAttention, padding_mask, scaled_dot_product_attention
+from tfmr.analysis import entropy
+from tfmr.attention import (
+    MultiHeadAttention,
+    mask_to_bias,
+    padding_mask,
+    scaled_dot_product_attention,
+)
 from tfmr.config import BlockConfig
 from tfmr.dtype import uses_bf16
 from tfmr.encoder import Encoder
 from tfmr.errors import TfmrError
-from tfmr.layers import FeedForward, LayerNorm
+from tfmr.layers import Dropout, FeedForward, LayerNorm, layer_norm
+from tfmr.position import rotate_naive
 from tfmr.recurrent import LSTM
 
 
@@ -82,12 +89,36 @@ def test_a_list_is_rejected(module: nn.Module) -> None:
         (lambda x: scaled_dot_product_attention(x, x, x), "q"),
         (lambda x: scaled_dot_product_attention(*3 * [torch.ones(1, 1)], mask=x), "mask"),
         (padding_mask, "ids"),
+        (lambda x: mask_to_bias(x, torch.float32), "mask"),
+        (lambda x: layer_norm(x, torch.ones(1), torch.zeros(1)), "x"),
+        (Dropout(0.5), "x"),
+        (Dropout(0.5).eval(), "x"),
+        (rotate_naive, "x"),
+        (entropy, "weights"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")
 def test_lists_are_rejected_by_functions(call: Callable[[Any], Any], name: str) -> None:
     with pytest.raises(TfmrError, match=f"^{name} must be a tensor: got list"):
         call([[1]])
+
+
+@pytest.mark.parametrize(("call", "name"), [(rotate_naive, "x"), (entropy, "weights")])
+@pytest.mark.usefixtures("unchecked")
+def test_functions_of_floating_point_numbers_reject_integers(
+    call: Callable[[Any], Any], name: str
+) -> None:
+    message = f"{name} must be a floating-point tensor: got torch.int64; use {name}.float()"
+    with pytest.raises(TfmrError, match=f"^{re.escape(message)}$"):
+        call(torch.ones(2, 4, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+@pytest.mark.usefixtures("unchecked")
+def test_ids_of_another_type_are_rejected(dtype: torch.dtype) -> None:
+    message = re.escape(f"ids must be integers: got {dtype}; use ids.long()")
+    with pytest.raises(TfmrError, match=f"^{message}$"):
+        padding_mask(torch.ones(2, 3, dtype=dtype))
 
 
 def test_autocast_converts_the_types() -> None:

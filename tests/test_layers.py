@@ -1,5 +1,7 @@
 """Layer norm, feed-forward network, dropout, residual connection: formulas and torch.nn."""
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -124,6 +126,21 @@ def test_only_a_pre_norm_stack_ends_with_a_norm() -> None:
     x = torch.randn(2, 3, 8)
     assert_close(final_norm(8, "pre")(x), F.layer_norm(x, (8,)))
     assert final_norm(8, "post")(x) is x
+
+
+@pytest.mark.parametrize(
+    "call",
+    [LayerNorm(4), FeedForward(4, 8), lambda x: layer_norm(x, torch.ones(4), torch.zeros(4))],
+    ids=["LayerNorm", "FeedForward", "layer_norm"],
+)
+def test_vectors_of_another_size_or_type_are_rejected(unchecked, call) -> None:
+    assert call(torch.zeros(4)).shape == (4,)
+    for shape in ((2, 5), (2, 1), ()):
+        message = re.escape(f"x must be (..., d_model=4), like the weights: got {shape}; use ")
+        with pytest.raises(TfmrError, match=f"^{message}[^\n]*$"):
+            call(torch.zeros(shape))
+    with pytest.raises(TfmrError, match=r"^x must be torch\.float32, .*: got torch\.int64"):
+        call(torch.zeros(4, dtype=torch.int64))
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.0])

@@ -46,15 +46,152 @@ def test_a_comparison_is_evaluated_once_and_as_in_python(
         assert reported is not eval(f"{left} {sign} 2")
 
 
-@pytest.mark.parametrize(
-    "code", ["assert x", "assert not 1", "assert 1 < x < 3", "assert x and y, 'why'"]
-)
+@pytest.mark.parametrize("code", ["assert x", "assert not 1", "assert x or y, 'why'"])
 def test_other_conditions_are_reported_with_their_code(
     shell: Any, capsys: pytest.CaptureFixture[str], code: str
 ) -> None:
     assert shell.run_cell(f"x = y = 0\n{code}").success
     condition = code.removeprefix("assert ").removesuffix(", 'why'")
     assert f"\n    {condition}\nholds; here it is " in capsys.readouterr().err
+
+
+NAMES = "import math, torch\nfrom math import inf, isclose, nan\n"
+NAMES += "x, y, a = 2, 2.5, torch.tensor([1.0, 2.0, 3.0], requires_grad=True)"
+FORMS = {
+    "x in [4, 5]": "the left side is 2 and the right side is [4, 5]",
+    "a.sum() > 9": "the left side is 6 and the right side is 9",
+    "x / 6 == 0.3333333333": (
+        "the left side is 0.3333333333333333 and the right side is 0.3333333333"
+    ),
+    "1 < x < y < 2": "the compared values are 1, 2, 2.5 and 2",
+    "3 < x < y": "the compared values are 3 and 2",
+    "isclose(x, y, rel_tol=0.1)": "the values are 2 and 2.5",
+    "math.isclose(nan, 1)": "the values are nan and 1",
+    "torch.isclose(a[0], a[1])": "the values are 1 and 2",
+    "torch.equal(a, a + 1)": "the largest absolute difference is 1",
+    "torch.equal(a > 1, a > 2)": "the largest absolute difference is 1",
+    "torch.equal(1j * a, 3j * a)": "the largest absolute difference is 6",
+    "torch.equal(a[:0], a[:1])": "the shapes are (0,) and (1,)",
+    "torch.equal(a / 0, torch.tensor([inf, inf, 2]))": "the largest absolute difference is inf",
+    "torch.equal(a / 0, torch.tensor([inf, nan, inf]))": "the largest absolute difference is nan",
+    "torch.allclose(a, a * nan)": "the largest absolute difference is nan",
+    "torch.allclose(a, a.flip(0), atol=0.5)": "the largest absolute difference is 2",
+    "torch.allclose(a, a.max())": (
+        "the shapes are (3,) and () and the largest absolute difference is 2"
+    ),
+    "torch.allclose(a, a[:2])": "the shapes are (3,) and (2,)",
+    "(a == 2).all()": "it holds for 1 of 3 elements",
+    "(a * nan < 2).all()": "it holds for 0 of 3 elements",
+    "(a == a[:2]).all()": "the shapes are (3,) and (2,)",
+}
+
+
+@pytest.mark.parametrize(("test", "values"), FORMS.items())
+def test_a_test_is_reported_with_its_values(
+    shell: Any, capsys: pytest.CaptureFixture[str], test: str, values: str
+) -> None:
+    assert shell.run_cell(NAMES).success
+    assert shell.run_cell(f"assert {test}").success
+    assert capsys.readouterr() == (
+        "",
+        f"This differs from the book, where\n    {test}\nholds; here {values}.\n{EXPLANATION}\n",
+    )
+
+
+PARTS = {
+    "x < 3 and x > 3": ("x > 3", " the left side is 2 and the right side is 3"),
+    "x and (x == 3 and y)": ("x == 3", " the left side is 2 and the right side is 3"),
+    "all(k < 2 for k in range(5))": (
+        "k < 2 for k in range(5)",
+        ", for k = 2, the left side is 2 and the right side is 2",
+    ),
+    "all(i and i < k for k in (2, 1) for i in (1, 1) if k for _ in [i])": (
+        "i < k for k in (2, 1) for i in (1, 1) if k for _ in [i]",
+        ", for k = 1 and i = 1, the left side is 1 and the right side is 1",
+    ),
+    "all(all(i < k for i in (0, 1)) for k in (2, 1))": (
+        "i < k for i in (0, 1) for k in (2, 1)",
+        ", for k = 1 and i = 1, the left side is 1 and the right side is 1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("test", "part", "values"), [(k, *v) for k, v in PARTS.items()])
+def test_only_the_part_that_fails_is_reported(
+    shell: Any, capsys: pytest.CaptureFixture[str], test: str, part: str, values: str
+) -> None:
+    assert shell.run_cell(NAMES).success
+    assert shell.run_cell(f"assert {test}").success
+    err = f"This differs from the book, where\n    {part}\nholds; here{values}.\n{EXPLANATION}\n"
+    assert capsys.readouterr() == ("", err)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "x == 2 and y and a[0] == 1",
+        "1 < x < y < 3",
+        "x == 2 == len(a) - 1",
+        "x is x and x is not y and x in (2, 3) and x not in (3, 4)",
+        "torch.equal(a, a.clone())",
+        "torch.allclose(a, a + 1, atol=1)",
+        "torch.allclose(a * nan, a * nan, equal_nan=True)",
+        "torch.isclose(a[0], a[0])",
+        "math.isclose(x, y, abs_tol=1)",
+        "isclose(x, x)",
+        "(a == a).all()",
+        "(a > torch.zeros(2, 3)).all()",
+        "all(0 < k < 5 and k for k in range(1, 5))",
+        "all(k for k in [])",
+    ],
+)
+def test_a_test_that_holds_prints_nothing(
+    shell: Any, capsys: pytest.CaptureFixture[str], test: str
+) -> None:
+    assert shell.run_cell(NAMES).success
+    assert shell.run_cell(f"assert {test}").success
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("test", "evaluated"),
+    [
+        ("f(1) and f(0) and f(2)", [1, 0]),
+        ("f(1) and f(2)", [1, 2]),
+        ("f(0) or f(2)", [0, 2]),
+        ("f(1) < f(2) < f(3)", [1, 2, 3]),
+        ("f(2) < f(1) < f(3)", [2, 1]),
+        ("f(1) == f(1) == f(2) == f(3)", [1, 1, 2]),
+        ("f(1) < (g := f(2)) and g == f(3)", [1, 2, 3]),
+        ("isclose(f(1), f(2), abs_tol=f(0))", [1, 2, 0]),
+        ("torch.equal(f(a[0]), f(a[1]))", [1, 2]),
+        ("(f(a[0]) == f(a[1])).all()", [1, 2]),
+        ("all(f(k) < f(2) for k in f(range(4)))", [range(4), 0, 2, 1, 2, 2, 2]),
+        ("all(f(k) for k in (1, 0, 2))", [1, 0]),
+    ],
+)
+def test_operands_are_evaluated_once_and_as_in_python(
+    shell: Any, capsys: pytest.CaptureFixture[str], test: str, evaluated: list[Any]
+) -> None:
+    definition = "done = []\ndef f(value):\n    done.append(value)\n    return value"
+    assert shell.run_cell(f"{NAMES}\n{definition}").success
+    assert shell.run_cell(f"assert {test}").success
+    assert shell.user_ns["done"] == evaluated
+    shell.user_ns["done"] = []
+    holds = bool(eval(test, shell.user_ns))
+    assert shell.user_ns["done"] == evaluated
+    assert (capsys.readouterr().err == "") is holds
+
+
+def test_an_error_in_a_test_is_raised(shell: Any) -> None:
+    assert shell.run_cell(NAMES).success
+    for test in (
+        "torch.allclose(a, a.double())",
+        "a == a and x",
+        "0 < x < 1 / 0",
+        "(x == 2).all()",
+    ):
+        assert shell.run_cell(f"assert {test}").error_in_exec is not None
 
 
 def test_nested_asserts_report_and_those_of_functions_raise(

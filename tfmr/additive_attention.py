@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from tfmr.attention import check_mask
 from tfmr.dtype import check_tensor
 from tfmr.errors import TfmrError, require
 
@@ -81,9 +82,10 @@ class AdditiveAttention(nn.Module):
             mask: ``True`` at real tokens, of which each sentence needs at least one.
 
         Raises:
-            TfmrError: if the shapes do not match.
+            TfmrError: if the shapes do not match, or the mask is not boolean.
         """
         check_tensor(query, "query", self.w.weight)
+        check_mask(mask)
         if query.dim() != 3 or query.shape[-1] != self.w.in_features:
             raise TfmrError(
                 f"the queries must be (batch, query, d_query={self.w.in_features}): got "

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from tfmr.attention import MultiHeadAttention
+from tfmr.dtype import check_floating
 from tfmr.errors import TfmrError, require
 
 
@@ -72,9 +73,13 @@ def record_norms(model: nn.Module, *kinds: type[nn.Module]) -> Iterator[dict[str
 def entropy(weights: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
     """The entropy of attention weights in nats: 0 for a single key, log n if uniform over n keys.
 
+    Raises:
+        TfmrError: if ``weights`` is not a floating-point tensor.
+
     >>> entropy(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
     tensor([0.0000, 0.6931])
     """
+    check_floating(weights, "weights")
     nats: Tensor = torch.special.entr(weights).sum(dim=-1)
     return nats
 

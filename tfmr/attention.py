@@ -15,7 +15,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from tfmr.dtype import check_tensor
+from tfmr.dtype import check_floating, check_ids, check_tensor
 from tfmr.errors import TfmrError, require
 from tfmr.kv_cache import KVCache
 from tfmr.special_tokens import PAD
@@ -51,13 +51,14 @@ def padding_mask(ids: Int[Tensor, "batch key"]) -> Bool[Tensor, "batch 1 1 key"]
     The two axes of size one broadcast over heads and queries.
 
     Raises:
-        TfmrError: if there is no batch axis, or (for ids on a CPU) a sentence is only padding. On a
-            GPU this is not checked, because the check would have to wait for the device.
+        TfmrError: if ``ids`` are not integers, there is no batch axis, or (for ids on a CPU) a
+            sentence is only padding. On a GPU the latter is not checked, because the check would
+            have to wait for the device.
 
     >>> padding_mask(torch.tensor([[5, 6, 7], [8, 0, 0]])).int().tolist()
     [[[[1, 1, 1]]], [[[1, 0, 0]]]]
     """
-    check_tensor(ids, "ids")
+    check_ids(ids, "ids")
     require(
         ids.dim() == 2,
         f"expected a batch of ids (batch, length): got {tuple(ids.shape)}; for a single sentence "
@@ -136,7 +137,12 @@ def scaled_dot_product_attention(
 
 
 def mask_to_bias(mask: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
-    """The mask as a bias to add to the scores: 0 where it is ``True``, -inf where ``False``."""
+    """The mask as a bias to add to the scores: 0 where it is ``True``, -inf where ``False``.
+
+    Raises:
+        TfmrError: if ``mask`` is not a boolean tensor.
+    """
+    check_mask(mask)
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -math.inf)
 
 
@@ -232,15 +238,11 @@ def check_arguments(
 ) -> None:
     """Raise :class:`TfmrError` if queries, keys, values and mask do not fit together."""
     for name, x in (("q", q), ("k", k), ("v", v)):
-        check_tensor(x, name)
+        check_floating(x, name)
         if x.dim() < 2:
             raise TfmrError(
                 f"{name} must be (..., length, d), one row per position: got {tuple(x.shape)}; for "
                 f"a single vector use {name}.unsqueeze(0)"
-            )
-        if not x.is_floating_point():
-            raise TfmrError(
-                f"{name} must be a floating-point tensor: got {x.dtype}; use {name}.float()"
             )
     if not q.dtype == k.dtype == v.dtype:
         raise TfmrError(

@@ -56,6 +56,36 @@ def check_tensor(x: object, name: str, weight: Tensor | None = None) -> None:
     )
 
 
+def check_floating(x: Tensor, name: str) -> None:
+    """Raise :class:`TfmrError` unless ``x`` is a tensor of floating-point numbers."""
+    check_tensor(x, name)
+    if not x.is_floating_point():
+        raise TfmrError(
+            f"{name} must be a floating-point tensor: got {x.dtype}; use {name}.float()"
+        )
+
+
+def check_ids(x: Tensor, name: str) -> None:
+    """Raise :class:`TfmrError` unless ``x`` is a tensor of integers that can be token ids."""
+    check_tensor(x, name)
+    if x.dtype not in (torch.int64, torch.int32):
+        raise TfmrError(f"{name} must be integers: got {x.dtype}; use {name}.long()")
+
+
+def check_vectors(x: Tensor, name: str, weight: Tensor) -> None:
+    """Raise :class:`TfmrError` unless ``x`` has vectors ``(..., d_model)`` for ``weight``.
+
+    The last axis of ``weight`` is ``d_model``.
+    """
+    check_tensor(x, name, weight)
+    d_model = weight.shape[-1]
+    if x.dim() == 0 or x.shape[-1] != d_model:
+        raise TfmrError(
+            f"{name} must be (..., d_model={d_model}), like the weights: got {tuple(x.shape)}; use "
+            "weights of the same size"
+        )
+
+
 def cpu_is_fast_in_bf16() -> bool:
     """Whether this CPU has instructions for bf16 matrix multiplication (AVX-512 BF16 or AMX)."""
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()

@@ -9,7 +9,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from tfmr.config import Activation, Norm, check_dropout
-from tfmr.dtype import check_tensor
+from tfmr.dtype import check_tensor, check_vectors
 from tfmr.errors import require
 
 
@@ -26,7 +26,11 @@ def layer_norm(
     Mean and variance are taken over the ``d_model`` numbers of each vector; the variance is the
     biased one. Ba et al. (2016), section 3.1, equation 4. This is the readable version;
     :class:`LayerNorm` computes the same result with PyTorch's kernel.
+
+    Raises:
+        TfmrError: if ``x`` has the wrong size or type.
     """
+    check_vectors(x, "x", weight)
     mean = x.mean(dim=-1, keepdim=True)
     variance = (x - mean).square().mean(dim=-1, keepdim=True)
     return weight * (x - mean) / (variance + eps).sqrt() + bias
@@ -49,8 +53,12 @@ class LayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """Normalise each vector of ``x`` separately."""
-        check_tensor(x, "x", self.weight)
+        """Normalise each vector of ``x`` separately.
+
+        Raises:
+            TfmrError: if ``x`` has the wrong size or type.
+        """
+        check_vectors(x, "x", self.weight)
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 
@@ -82,8 +90,12 @@ class FeedForward(nn.Module):
         self.activation: Callable[[Tensor], Tensor] = F.relu if activation == "relu" else F.gelu
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """Apply the network to every position."""
-        check_tensor(x, "x", self.expand.weight)
+        """Apply the network to every position.
+
+        Raises:
+            TfmrError: if ``x`` has the wrong size or type.
+        """
+        check_vectors(x, "x", self.expand.weight)
         out: Tensor = self.contract(self.activation(self.expand(x)))
         return out
 
@@ -109,7 +121,12 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
-        """Apply dropout in training mode; return ``x`` itself in evaluation mode."""
+        """Apply dropout in training mode; return ``x`` itself in evaluation mode.
+
+        Raises:
+            TfmrError: if ``x`` is not a tensor.
+        """
+        check_tensor(x, "x")
         if not self.training or self.p == 0:
             return x
         if x.device.type != "cpu":

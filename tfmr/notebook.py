@@ -1,7 +1,8 @@
 """An IPython extension for the chapters: ``%load_ext tfmr.notebook``.
 
 A failing ``assert`` of a cell prints what differs from the book on stderr instead of raising an
-exception, so that the notebook continues when a reader changes something. A
+exception, so that the notebook continues when a reader changes something; :class:`Claim` has the
+forms that it reports with their values. A
 :class:`~tfmr.errors.TfmrError` is shown with its message and the reader's own line, without the
 frames of the package. :func:`show_source` displays the package's source code, and
 :func:`show_script` that of the live figures.
@@ -23,17 +24,24 @@ from importlib.resources import files
 from types import TracebackType
 from typing import Any, cast
 
+import torch
+
 from tfmr.errors import TfmrError
 
-COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
-    ast.Eq: ("==", operator.eq),
-    ast.NotEq: ("!=", operator.ne),
-    ast.Lt: ("<", operator.lt),
-    ast.LtE: ("<=", operator.le),
-    ast.Gt: (">", operator.gt),
-    ast.GtE: (">=", operator.ge),
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "Eq": operator.eq,
+    "NotEq": operator.ne,
+    "Lt": operator.lt,
+    "LtE": operator.le,
+    "Gt": operator.gt,
+    "GtE": operator.ge,
+    "Is": operator.is_,
+    "IsNot": operator.is_not,
+    "In": lambda left, right: left in right,
+    "NotIn": lambda left, right: left not in right,
 }
-OPERATORS = dict(COMPARISONS.values())
+"""The comparisons, by the name of their class in :mod:`ast`."""
+CLOSENESS = {"isclose", "math.isclose", "torch.allclose", "torch.equal", "torch.isclose"}
 EXPLANATION = (
     "This is expected if you changed something above; otherwise restart the kernel and run all "
     "cells."
@@ -140,7 +148,7 @@ def shorten_docstrings(code: str) -> str:
 
 
 class ReportFailedAsserts(ast.NodeTransformer):
-    """Replace the ``assert`` statements of a cell by calls that report instead of raising.
+    """Replace the ``assert`` statements of a cell by claims that report instead of raising.
 
     Asserts inside functions and classes stay: the code after them depends on them.
     """
@@ -158,43 +166,143 @@ class ReportFailedAsserts(ast.NodeTransformer):
         return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        """A comparison is reported with its two values, any other test with its code."""
-        test = node.test
-        if (
-            isinstance(test, ast.Compare)
-            and len(test.ops) == 1
-            and type(test.ops[0]) in COMPARISONS
-        ):
-            sign, _ = COMPARISONS[type(test.ops[0])]
-            arguments = [test.left, ast.Constant(sign), test.comparators[0]]
-            called = "report_comparison"
-        else:
-            arguments, called = [test], "report_condition"
-        module = ast.parse(f"__import__({__name__!r}, fromlist=['_']).{called}", mode="eval").body
-        call = ast.Call(module, [ast.Constant(ast.unparse(test)), *arguments], [])
-        return ast.fix_missing_locations(ast.copy_location(ast.Expr(call), node))
+        """Evaluate the claims in an ``if`` statement, whose value a notebook does not display."""
+        statement = ast.If(_claims(node.test), [ast.Pass()], [])
+        return ast.fix_missing_locations(ast.copy_location(statement, node))
 
 
-def report_comparison(code: str, left: Any, sign: str, right: Any) -> None:
-    """Print a message on stderr unless ``left`` and ``right`` compare as the book states."""
-    if not OPERATORS[sign](left, right):
-        values = f"here the left side is {_short(left)} and the right side is {_short(right)}"
-        _report(code, values)
+def _claims(test: ast.expr, loops: str = "", names: Sequence[str] = ()) -> ast.expr:
+    """``test`` with each part that can be reported separately replaced by a :class:`Claim`.
+
+    Inside a generator, ``loops`` is its code, such as ``" for x in xs"``, and ``names`` are its
+    variables.
+    """
+
+    def claim(form: str, *values: ast.expr, options: Sequence[ast.keyword] = ()) -> ast.expr:
+        items = "".join(f", {name}={name}" for name in names)
+        made = f"Claim({ast.unparse(test) + loops!r}{items})"
+        method = f"__import__({__name__!r}, fromlist=['_']).{made}.{form}"
+        return ast.Call(ast.parse(method, mode="eval").body, list(values), list(options))
+
+    match test:
+        case ast.BoolOp(ast.And(), values):
+            return ast.BoolOp(ast.And(), [_claims(each, loops, names) for each in values])
+        case ast.Call(ast.Name("all"), [ast.GeneratorExp(item, generators)], []):
+            targets = [node for each in generators for node in ast.walk(each.target)]
+            own = [node.id for node in targets if isinstance(node, ast.Name) and node.id != "_"]
+            loops = "".join(map(ast.unparse, generators)) + loops
+            item = _claims(item, loops, [*dict.fromkeys([*names, *own])])
+            return ast.Call(test.func, [ast.GeneratorExp(item, generators)], [])
+        case ast.Compare(left, operators, [right, *others]):
+            # Python evaluates the other operands only if the comparisons before them hold.
+            nothing = ast.arguments([], [], None, [], [], None, [])
+            later = [ast.Lambda(nothing, each) for each in others]
+            signs = " ".join(type(each).__name__ for each in operators)
+            return claim("comparison", ast.Constant(signs), left, right, *later)
+        case ast.Call(ast.Attribute(ast.Compare(left, [sign], [right]), "all"), [], []):
+            return claim("elements", ast.Constant(type(sign).__name__), left, right)
+        case ast.Call(function, [left, right], options) if ast.unparse(function) in CLOSENESS:
+            return claim("closeness", function, left, right, options=options)
+    return claim("condition", test)
 
 
-def report_condition(code: str, holds: Any) -> None:
-    """Print a message on stderr unless the condition holds."""
-    if not holds:
-        _report(code, f"here it is {_short(holds)}")
+class Claim:
+    """The test of an ``assert``; its methods return whether it holds, and report it if not.
+
+    Args:
+        code: the code of the test.
+        items: the variables of the generators around it.
+    """
+
+    def __init__(self, code: str, /, **items: Any) -> None:
+        self.code, self.items = code, items
+
+    def condition(self, holds: Any) -> bool:
+        """Any other test: report its value."""
+        return bool(holds) or self._report(f"it is {_short(holds)}")
+
+    def comparison(self, signs: str, left: Any, right: Any, *later: Callable[[], Any]) -> bool:
+        """``left < right < …``: report the values up to the first comparison that fails."""
+        values = [left]
+        for sign, operand in zip(signs.split(), [lambda: right, *later], strict=True):
+            values.append(operand())
+            if not OPERATORS[sign](*values[-2:]):
+                texts = _distinct(values)
+                if later:
+                    return self._report(f"the compared values are {_joined(texts)}")
+                return self._report(f"the left side is {texts[0]} and the right side is {texts[1]}")
+        return True
+
+    def elements(self, sign: str, left: Any, right: Any) -> bool:
+        """``(left < right).all()`` for tensors: report for how many elements it holds."""
+        if not _broadcast(left, right):
+            return self._report(_difference(left, right))
+        each = OPERATORS[sign](left, right)
+        if each.all():
+            return True
+        return self._report(f"it holds for {int(each.sum())} of {len(each.flatten())} elements")
+
+    def closeness(
+        self, function: Callable[..., Any], left: Any, right: Any, /, **options: Any
+    ) -> bool:
+        """``torch.allclose`` and the like: report how the two numbers or tensors differ."""
+        if _broadcast(left, right) and function(left, right, **options):
+            return True
+        return self._report(_difference(left, right))
+
+    def _report(self, values: str) -> bool:
+        items = _joined([f"{name} = {_short(value)}" for name, value in self.items.items()])
+        here = f"here, for {items}, {values}" if items else f"here {values}"
+        text = f"This differs from the book, where\n    {self.code}\nholds; {here}.\n{EXPLANATION}"
+        print(text, file=sys.stderr)
+        return False
 
 
-def _report(code: str, values: str) -> None:
-    text = f"This differs from the book, where\n    {code}\nholds; {values}.\n{EXPLANATION}"
-    print(text, file=sys.stderr)
+def _shapes(left: Any, right: Any) -> list[tuple[int, ...]]:
+    return [tuple(getattr(each, "shape", ())) for each in (left, right)]
 
 
-def _short(value: Any) -> str:
-    text = f"{value:.6g}" if isinstance(value, float) else reprlib.repr(value)
+def _broadcast(left: Any, right: Any) -> bool:
+    """Whether two numbers or tensors can be compared element by element."""
+    try:
+        torch.broadcast_shapes(*_shapes(left, right))
+    except RuntimeError:
+        return False
+    return True
+
+
+def _difference(left: Any, right: Any) -> str:
+    """The values of two numbers; of two tensors the largest difference, and shapes that differ."""
+    shapes = _shapes(left, right)
+    if not any(shapes):
+        return f"the values are {_joined(_distinct([left, right]))}"
+    parts = []
+    if shapes[0] != shapes[1]:
+        parts.append(f"the shapes are {shapes[0]} and {shapes[1]}")
+    if _broadcast(left, right):
+        # The widest type: the other numbers, also booleans, can be converted to it.
+        tensors = (torch.as_tensor(each).to("cpu", torch.cdouble) for each in (left, right))
+        one, two = torch.broadcast_tensors(*tensors)
+        gaps = (one - two)[one != two].abs()  # without equal infinities, whose difference is NaN
+        if len(gaps):
+            parts.append(f"the largest absolute difference is {_short(gaps.max())}")
+    return " and ".join(parts)
+
+
+def _distinct(values: Sequence[Any]) -> list[str]:
+    """The values with six digits, or with all digits if two of them would look the same."""
+    texts = [_short(value) for value in values]
+    return texts if len(set(texts)) == len(texts) else [_short(value, repr) for value in values]
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+def _short(value: Any, of_float: Callable[[float], str] = "{:.6g}".format) -> str:
+    if getattr(value, "shape", None) == ():  # a tensor with one number
+        value = value.item()
+    text = of_float(value) if isinstance(value, float) else reprlib.repr(value)
     return " ".join(text.split())
 
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from tfmr.dtype import check_tensor
+from tfmr.dtype import check_floating, check_tensor
 from tfmr.errors import TfmrError, require
 
 
@@ -163,8 +163,10 @@ def rotate_naive(
     equation 13. :class:`RotaryPosition` computes the same result without a loop.
 
     Raises:
-        TfmrError: if the size of the vectors is not a positive even number.
+        TfmrError: if ``x`` is not a floating-point tensor, or the size of the vectors is not a
+            positive even number.
     """
+    check_floating(x, "x")
     omega = frequencies(x.shape[-1], base)
     rotated = torch.empty_like(x)
     for index in range(x.shape[-2]):

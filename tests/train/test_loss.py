@@ -49,18 +49,28 @@ def test_hand_computed_loss() -> None:
     assert_close(cross_entropy(logits, target, 0.1), torch.tensor(expected))
 
 
-def test_invalid_inputs_raise_tfmr_error(unchecked) -> None:
-    logits, target = torch.zeros(1, 2, 5), torch.tensor([[1, 2]])
-    cross_entropy(logits, target)
-    with pytest.raises(TfmrError, match="logits must be a tensor: got list"):
-        cross_entropy(logits.tolist(), target)
-    with pytest.raises(TfmrError, match="target must be a tensor: got list"):
-        cross_entropy(logits, [[1, 2]])
-    for shapes in ((logits[0], target), (logits, target[0]), (logits, target[:, :1])):
-        with pytest.raises(TfmrError, match=r"must be \(batch, target, vocab\) and .*: got \("):
-            cross_entropy(*shapes)
-    with pytest.raises(TfmrError, match=r"token ids .*: got torch\.int32; use target\.long"):
-        cross_entropy(logits, target.int())
+LOGITS, IDS = torch.zeros(1, 2, 5), torch.tensor([[1, 2]])
+
+
+@pytest.mark.parametrize("loss", [cross_entropy, cross_entropy_naive])
+@pytest.mark.parametrize(
+    ("logits", "target", "message"),
+    [
+        (LOGITS.tolist(), IDS, "logits must be a tensor: got list"),
+        (LOGITS, [[1, 2]], "target must be a tensor: got list"),
+        (LOGITS.int(), IDS, r"logits must be a floating-point tensor: got torch\.int32"),
+        (LOGITS[0], IDS, r"must be \(batch, target, vocab\) and .*: got \(2, 5\) and \(1, 2\)"),
+        (LOGITS, IDS[0], r"must be \(batch, target\): got \(1, 2, 5\) and \(2,\)"),
+        (LOGITS, IDS[:, :1], r"must be \(batch, target\): got \(1, 2, 5\) and \(1, 1\)"),
+        (LOGITS, IDS.int(), r"token ids .*: got torch\.int32; use target\.long"),
+        (LOGITS, IDS.float(), r"token ids .*: got torch\.float32; use target\.long"),
+    ],
+)
+def test_invalid_inputs_raise_tfmr_error(unchecked, loss, logits, target, message: str) -> None:
+    loss(LOGITS, IDS)
+    with pytest.raises(TfmrError, match=message) as error:
+        loss(logits, target)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])

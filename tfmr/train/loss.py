@@ -8,8 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from tfmr.data.batches import Batch
-from tfmr.dtype import check_tensor
-from tfmr.errors import TfmrError, require
+from tfmr.dtype import check_floating, check_tensor
+from tfmr.errors import TfmrError
 from tfmr.special_tokens import PAD
 from tfmr.translator import Translator
 
@@ -33,7 +33,11 @@ def cross_entropy_naive(
         logits: unnormalised log-probabilities ``(batch, target, vocab)``.
         target: target token ids ``(batch, target)``, padded with ``PAD``.
         label_smoothing: :math:`\epsilon`, the probability spread uniformly over the vocabulary.
+
+    Raises:
+        TfmrError: if the shapes do not fit, or ``target`` does not contain token ids.
     """
+    check_logits(logits, target)
     vocab = logits.shape[-1]
     one_hot = F.one_hot(target, vocab).to(logits.dtype)
     target_distribution = (1 - label_smoothing) * one_hot + label_smoothing / vocab
@@ -57,20 +61,25 @@ def cross_entropy(
     Raises:
         TfmrError: if the shapes do not fit, or ``target`` does not contain token ids.
     """
-    check_tensor(logits, "logits")
-    check_tensor(target, "target")
-    require(
-        logits.dim() == 3 and target.shape == logits.shape[:2],
-        "logits must be (batch, target, vocab) and target must be (batch, target): got "
-        f"{tuple(logits.shape)} and {tuple(target.shape)}",
-    )
-    require(
-        target.dtype == torch.long,
-        f"target must contain token ids (torch.long): got {target.dtype}; use target.long()",
-    )
+    check_logits(logits, target)
     return F.cross_entropy(
         logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=label_smoothing
     )
+
+
+def check_logits(logits: Float[Tensor, "..."], target: Int[Tensor, "..."]) -> None:
+    """Raise :class:`TfmrError` unless these are logits and the target token ids for them."""
+    check_floating(logits, "logits")
+    check_tensor(target, "target")
+    if logits.dim() != 3 or target.shape != logits.shape[:2]:
+        raise TfmrError(
+            "logits must be (batch, target, vocab) and target must be (batch, target): got "
+            f"{tuple(logits.shape)} and {tuple(target.shape)}"
+        )
+    if target.dtype != torch.long:
+        raise TfmrError(
+            f"target must contain token ids (torch.long): got {target.dtype}; use target.long()"
+        )
 
 
 CHUNK_ROWS = 256
