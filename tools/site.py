@@ -18,11 +18,13 @@ import tempfile
 from pathlib import Path
 from typing import BinaryIO
 
-from tools import ROOT, vendor
+from tools import ROOT, published, vendor
 from tools.verify import NotVerifiedError, require_verified
 
 SITE = ROOT / "site"
 LANGUAGE = "en"
+CARD = "_static/card.png"
+"""The picture that messengers display beside a link to the book."""
 FRONT = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -30,14 +32,17 @@ FRONT = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="refresh" content="0; url=en/index.html">
 <meta name="description" content="From recurrent networks to a Transformer that translates.">
+<meta property="og:title" content="The Executable Transformer">
+<meta property="og:description" content="From recurrent networks to a Transformer that translates.">
 <title>The Executable Transformer</title>
 <link rel="icon" href="en/_static/favicon.svg" type="image/svg+xml">
-</head>
+{published}</head>
 <body>
 <main><h1>The Executable Transformer</h1><p><a href="en/index.html">Read the book</a></p></main>
 </body>
 </html>
 """
+"""The page at the address of the site; it leads to the cover."""
 
 
 class SiteError(RuntimeError):
@@ -61,6 +66,18 @@ def build_pages(root: Path, out: Path) -> Path:
     return pages
 
 
+def published_tags(page: str, root: Path = ROOT) -> str:
+    """The canonical address and the picture of a ``page``, if the project is published."""
+    address = published("Documentation", root)
+    if not address:
+        return ""
+    pages = f"{address.rstrip('/')}/{LANGUAGE}"
+    return (
+        f'<link rel="canonical" href="{pages}/{page}">\n'
+        f'<meta property="og:image" content="{pages}/{CARD}">\n'
+    )
+
+
 def build(root: Path = ROOT, site: Path = SITE) -> Path:
     """Build the verified book into ``site``; return the folder of its pages."""
     site.mkdir(parents=True, exist_ok=True)
@@ -71,7 +88,8 @@ def build(root: Path = ROOT, site: Path = SITE) -> Path:
         if target.exists():
             target.rename(old)
         pages.rename(target)
-    (site / "index.html").write_text(FRONT, encoding="utf-8")
+    front = FRONT.format(published=published_tags("index.html", root))
+    (site / "index.html").write_text(front, encoding="utf-8")
     (site / ".nojekyll").touch()
     return target
 

@@ -1,11 +1,11 @@
 // Runs before the page is shown, so that it appears in the reader's colours at once.
-// The colour theme is all that the site stores about a reader.
+// The choice of colours is all that the site remembers about a reader, and only until the tab is closed.
 
 {
   const root = document.documentElement;
   let mode = "auto";
   try {
-    mode = localStorage.getItem("mode") ?? mode;
+    mode = sessionStorage.getItem("mode") ?? mode;
   } catch {
     // Storage is blocked: the colours of the system.
   }

@@ -35,13 +35,24 @@ function nextMode() {
   const mode = order[(order.indexOf(root.dataset.mode) + 1) % order.length];
   setMode(mode);
   try {
-    localStorage.setItem("mode", mode);
+    sessionStorage.setItem("mode", mode);
   } catch {
     // Storage is blocked: the choice holds for this page.
   }
 }
 
+// A page that the browser has kept, and shows again when the reader goes back, takes the latest choice.
+function takeChoice({ persisted }) {
+  if (!persisted) return;
+  try {
+    setMode(sessionStorage.getItem("mode") ?? "auto");
+  } catch {
+    // Storage is blocked: the page keeps its own choice.
+  }
+}
+
 setMode(root.dataset.mode in MODES ? root.dataset.mode : "auto");
+addEventListener("pageshow", takeChoice);
 system.addEventListener("change", () => setMode(root.dataset.mode));
 for (const button of all(".theme-switch-button")) button.addEventListener("click", nextMode);
 
@@ -201,13 +212,16 @@ const places = all("a[href^='#']", contents ?? document.createElement("div"))
   .map((link) => [link, document.getElementById(decodeURIComponent(link.hash.slice(1)))])
   .filter(([, place]) => place);
 
+let marked;
+
 function follow() {
   const line = innerHeight * 0.3;
   const shown = places.filter(([, place]) => place.getBoundingClientRect().height > 0);
-  const end = scrollY + innerHeight >= root.scrollHeight - 2;
+  const end = scrollY > 0 && scrollY + innerHeight >= root.scrollHeight - 2;
   const passed = shown.filter(([, place]) => end || place.getBoundingClientRect().top <= line);
-  const [current] = passed.at(-1) ?? shown[0] ?? [];
-  if (!current || current.hasAttribute("aria-current")) return;
+  const [current] = passed.at(-1) ?? [];
+  if (current === marked) return;
+  marked = current;
   for (const [link] of places) {
     link.classList.toggle("active", link === current);
     if (link === current) link.setAttribute("aria-current", "true");
@@ -215,7 +229,7 @@ function follow() {
   }
   for (const entry of all(".toc-entry", contents)) entry.classList.toggle("active", entry.contains(current));
   const frame = contents.closest(".bd-sidebar-secondary");
-  if (!frame) return;
+  if (!frame || !current) return;
   const [outer, inner] = [frame.getBoundingClientRect(), current.getBoundingClientRect()];
   if (inner.top < outer.top || inner.bottom > outer.bottom) {
     frame.scrollTop += inner.top - outer.top - outer.height / 2;

@@ -9,12 +9,10 @@ from sphinx.application import Sphinx
 
 from tfmr.figures import palette
 from tfmr.figures.style import figure
-from tools import published
-from tools.site import LANGUAGE
+from tools.site import CARD, published_tags
 
 PARTS = "book/_style"
 SHEET = "style.css"
-CARD = "card.png"
 CARD_SIZE = (1200, 630)
 FONT = "_static/fonts/source-serif-4-latin-400-normal.woff2"
 
@@ -33,7 +31,7 @@ def write_style_sheet(app: Sphinx) -> None:
         target = Path(app.outdir, "_static", SHEET)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(style_sheet(Path(app.srcdir, PARTS)), encoding="utf-8")
-        write_card(target.with_name(CARD), app.config.project)
+        write_card(Path(app.outdir, CARD), app.config.project)
 
 
 def write_card(target: Path, title: str) -> None:
@@ -69,12 +67,7 @@ def add_to_head(
         return
     font = context["pathto"](FONT, 1)
     tags = f'<link rel="preload" href="{font}" as="font" type="font/woff2" crossorigin>\n'
-    address = published("Documentation", Path(app.srcdir))
-    if address:
-        root = f"{address.rstrip('/')}/{LANGUAGE}"
-        page = app.builder.get_target_uri(pagename)
-        tags += f'<link rel="canonical" href="{root}/{page}">\n'
-        tags += f'<meta property="og:image" content="{root}/_static/{CARD}">\n'
+    tags += published_tags(app.builder.get_target_uri(pagename), Path(app.srcdir))
     context["metatags"] = context.get("metatags", "") + tags
 
 

@@ -1,4 +1,4 @@
-"""Buttons that open a chapter in Colab or Binder, if the address of the repository is set."""
+"""Buttons for the repository, Colab and Binder, if the address of the repository is set."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ def launch_options(repository: str) -> dict[str, Any]:
     """Theme options for a repository; without one, options for no buttons."""
     address = repository.strip().removesuffix("/").removesuffix(".git")
     if not address:
-        return {"repository_url": "", "launch_buttons": {}}
+        return {"repository_url": "", "use_repository_button": False, "launch_buttons": {}}
     if not ADDRESS.fullmatch(address):
         raise ExtensionError(
             "expected Repository in pyproject.toml to be the address of the repository, such as "
@@ -31,6 +31,7 @@ def launch_options(repository: str) -> dict[str, Any]:
     return {
         "repository_url": address,
         "repository_branch": "main",
+        "use_repository_button": True,
         "launch_buttons": dict(SERVICES),
     }
 

@@ -268,6 +268,8 @@ class Page(HTMLParser):
             self.tables.append("</table></div>" if frame else "</table>")
         self.site.words.update((tag, self.spelling[tag]))
         self.site.words.update(classes, values, values.get("id", "").split())
+        page, mark, _ = values.get("href", "").partition("#")
+        self.site.words.add(page + mark)  # for rules about links to the glossary
         self.write(raw)
 
     def handle_endtag(self, tag: str) -> None:

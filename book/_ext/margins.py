@@ -1,20 +1,22 @@
 """On a wide page, definitions and citations stand in the margin beside the text.
 
 The first link of a page to a term of the glossary or to a paper puts a note beside its paragraph:
-the first sentence of the definition, or the title of the paper. Narrow pages and paper show no
-notes: there, the links lead to the same text.
+the first sentence of the definition, or the title of the paper. Notes that would be much taller
+than their paragraph are left out, since they would leave a gap in the text. Narrow pages and paper
+show no notes: there, the links lead to the same text.
 """
 
+import math
 import re
-from html import escape
-from typing import Any
+from html import escape, unescape
+from typing import Any, NamedTuple
 
 from docutils import nodes
 from pybtex.richtext import Text
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
-from tex_text import plain_math
+from tex_text import html_scripts, marked_math
 
 from tools import citations
 
@@ -25,10 +27,29 @@ BESIDE = 3
 """Maximum number of notes beside one paragraph: more would be taller than most paragraphs."""
 
 
+class Column(NamedTuple):
+    """A column of text: the mean number of letters of a line, and the height of a line in pixels.
+
+    Both are the same on every page that is wide enough for notes (``book/_style``).
+    """
+
+    letters: int
+    line: float
+
+    def height(self, text: str) -> float:
+        """The height of a paragraph."""
+        return math.ceil(len(text) / self.letters) * self.line
+
+
+TEXT, MARGIN = Column(70, 28.8), Column(29, 17.5)
+BETWEEN = 7.2
+"""Pixels between two notes."""
+
+
 def plain(node: nodes.Node) -> str:
-    """The text of a node, with its formulas as plain text."""
+    """The text of a node, with its formulas as text whose indices and exponents are marked."""
     if isinstance(node, nodes.math):
-        return plain_math(node.astext())
+        return marked_math(node.astext())
     if isinstance(node, nodes.Text):
         return node.astext()
     return "".join(map(plain, node.children))
@@ -43,7 +64,8 @@ def definitions(glossary: nodes.document) -> dict[str, str]:
             text = " ".join(plain(entry[0]).split())
             sentence = SENTENCE.match(text)
             term = escape(section[0].astext())
-            html = f"<b>{term}</b> {escape(sentence.group() if sentence else text)}"
+            meaning = html_scripts(escape(sentence.group() if sentence else text))
+            html = f"<b>{term}</b> {meaning}"
             found |= dict.fromkeys([*section["ids"], section.get("slug", "")], html)
     return found
 
@@ -91,7 +113,7 @@ class NotesInMargin(SphinxPostTransform):
             notes = dict.fromkeys(
                 texts[page].get(anchor, "") for page, anchor in map(groups, links)
             )
-            new = [note for note in notes if note and note not in noted][:BESIDE]
+            new = fitting([note for note in notes if note and note not in noted], plain(paragraph))
             if new:
                 noted.update(new)
                 html = "".join(f"<p>{note}</p>" for note in new)
@@ -101,6 +123,18 @@ class NotesInMargin(SphinxPostTransform):
                 box += nodes.raw(
                     "", f'<div class="margin-notes" role="note">{html}</div>', format="html"
                 )
+
+
+def fitting(notes: list[str], paragraph: str) -> list[str]:
+    """The notes that are together at most one line taller than a paragraph, as estimated."""
+    room = TEXT.height(paragraph) + TEXT.line
+    kept = []
+    for note in notes:
+        height = MARGIN.height(unescape(re.sub(r"<[^>]*>", "", note)))
+        if height <= room and len(kept) < BESIDE:
+            kept.append(note)
+            room -= height + BETWEEN
+    return kept
 
 
 def groups(found: re.Match[str]) -> tuple[str, str]:

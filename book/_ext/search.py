@@ -57,7 +57,7 @@ def words_of(node: nodes.Node) -> Iterator[str]:
     if isinstance(node, nodes.Text):
         yield node.astext()
     elif isinstance(node, nodes.math):
-        yield plain_math(node.astext())
+        yield plain_math(node.astext()) + node.get("marks", "")  # see formulas.KeepMarks
     elif not isinstance(node, UNREAD) and not is_output_table(node) and not is_opener(node):
         for child in node.children:
             yield from words_of(child)
@@ -192,6 +192,12 @@ def entries(docname: str, doctree: nodes.document) -> list[Entry]:
     return list(with_names_once(section_entries(docname, top, top=True))) if top is not None else []
 
 
+def shortened(entry: Entry) -> Entry:
+    """An API entry without the end of its anchor that is its title; the browser adds it again."""
+    whole = entry.anchor.endswith(f".{entry.title}")
+    return entry._replace(anchor=entry.anchor.removesuffix(entry.title)) if whole else entry
+
+
 class Index:
     """Collects the entries of the pages while Sphinx resolves them, and writes the index."""
 
@@ -203,14 +209,18 @@ class Index:
         self.pages[docname] = entries(docname, doctree)
 
     def content(self, app: Sphinx) -> dict[str, Any]:
-        """What the browser receives: pages, entries, and the words that readers use."""
+        """What the browser receives: pages, entries, and the words that readers use.
+
+        The entries are stored as columns, which gzip compresses better than rows.
+        """
         pages: list[tuple[str, str]] = []
         rows: list[tuple[int | str, ...]] = []
         for docname, found in sorted(self.pages.items()):
             if found:
-                rows += [(len(pages), *entry) for entry in found]
+                rows += [(len(pages), *shortened(entry)) for entry in found]
                 pages.append((app.builder.get_target_uri(docname), found[0].title))
-        return {"pages": pages, "entries": rows, **yaml.safe_load(WORDS.read_text("utf-8"))}
+        columns = list(zip(*rows, strict=True))
+        return {"pages": pages, "entries": columns, **yaml.safe_load(WORDS.read_text("utf-8"))}
 
     def write(self, app: Sphinx, failure: Exception | None) -> None:
         """Write the script that a page loads at the first search, and remove Sphinx's scripts."""

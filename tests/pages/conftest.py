@@ -127,8 +127,7 @@ class Visit:
     def set_theme(self, theme: str) -> None:
         self.page.evaluate(
             """theme => {
-                localStorage.setItem("mode", theme);
-                localStorage.setItem("theme", theme);
+                sessionStorage.setItem("mode", theme);
                 document.documentElement.dataset.theme = theme;
                 document.documentElement.dataset.mode = theme;
             }""",

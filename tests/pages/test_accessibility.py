@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
-from tests.pages.axe import AXE, RUN, STILL, TARGETS
-from tests.pages.conftest import Visit
+from tests.pages.axe import AXE, RUN, SIDEBAR, STILL, TARGETS
+from tests.pages.conftest import SITE, Visit
 
 SEARCH = "#search-dialog"
 MENUS = {
@@ -87,6 +87,15 @@ def test_axe_finds_no_fault_in_an_open_menu(visit: Visit, width: int, theme: str
         assert page.evaluate(RUN, {"include": [menu], "exclude": [], "rules": None}) == [], menu
 
 
+def test_axe_finds_no_fault_in_the_formulas_and_the_code_of_a_chapter(visit: Visit) -> None:
+    """The other checks by axe shorten both."""
+    page = visit.open("04-self-attention.html")
+    page.evaluate(STILL)
+    page.evaluate(AXE)
+    assert page.locator(".katex *, .highlight pre *").count() > 5000
+    assert page.evaluate(RUN, {"include": None, "exclude": [SIDEBAR], "rules": None}) == []
+
+
 def test_with_a_mouse_lists_stay_close(visit: Visit) -> None:
     page = visit.open("04-self-attention.html")
     links = page.locator(".bd-links li > a, .page-toc a").all()
@@ -96,12 +105,15 @@ def test_with_a_mouse_lists_stay_close(visit: Visit) -> None:
 
 def test_the_contents_follow_the_reader(visit: Visit) -> None:
     page = visit.open("07-add-norm-feed-forward.html")
-    current = page.locator("#pst-page-toc-nav a[aria-current]")
+    current = page.locator("#pst-page-toc-nav :is([aria-current], .active)")
+    page.wait_for_timeout(150)
+    assert current.count() == 0, "the opener belongs to no section"
     links = page.locator("#pst-page-toc-nav a")
     for i in (1, links.count() // 2, links.count() - 1):
         target = links.nth(i).get_attribute("href") or ""
         page.evaluate("id => document.getElementById(id).scrollIntoView()", target[1:])
         page.wait_for_timeout(150)
+        current = page.locator("#pst-page-toc-nav a[aria-current]")
         assert current.count() == 1
         if i < links.count() - 1 and not target.startswith("#solution"):
             assert current.get_attribute("href") == target
@@ -109,3 +121,45 @@ def test_the_contents_follow_the_reader(visit: Visit) -> None:
             "link => { const box = link.getBoundingClientRect();"
             " return box.top >= 0 && box.bottom <= innerHeight; }"
         )
+
+
+# The theme of a page when its text begins, which is before anything is drawn.
+FIRST_THEME = """new MutationObserver((_, observer) => {
+    if (!document.body) return;
+    window.firstTheme = document.documentElement.dataset.theme;
+    observer.disconnect();
+}).observe(document, { childList: true, subtree: true })"""
+THEME = "document.documentElement.dataset.theme"
+
+
+def test_the_choice_of_colours_holds_for_a_visit(chromium: Browser, address: str) -> None:
+    context = chromium.new_context(color_scheme="light")
+    context.add_init_script(FIRST_THEME)
+    page = context.new_page()
+    page.goto(f"{address}/04-self-attention.html")
+    assert page.evaluate(THEME) == "light"
+    page.locator(".theme-switch-button:visible").first.click()
+    assert page.evaluate(THEME) == "dark"
+    page.goto(f"{address}/05-multi-head-attention.html")
+    assert page.evaluate("firstTheme") == page.evaluate(THEME) == "dark"
+    page.evaluate(
+        """() => { // as after a choice on a page from which the reader goes back to this one
+            sessionStorage.setItem("mode", "light");
+            dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }));
+        }"""
+    )
+    assert page.evaluate(THEME) == "light"
+    assert page.evaluate("localStorage.length") == 0
+    assert context.cookies() == []
+    page.locator(".theme-switch-button:visible").first.click()
+    other = context.new_page()
+    other.goto(f"{address}/04-self-attention.html")
+    assert other.evaluate("firstTheme") == other.evaluate(THEME) == "light"
+    context.close()
+
+
+@pytest.mark.parametrize("store", ["localStorage", "indexedDB", "document.cookie"])
+def test_no_script_stores_anything_about_the_reader(store: str) -> None:
+    scripts = list(SITE.rglob("*.js"))
+    assert len(scripts) > 10
+    assert [path.name for path in scripts if store in path.read_text("utf-8")] == []

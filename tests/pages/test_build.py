@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from bs4 import BeautifulSoup
 from playwright.sync_api import Browser
 
 from tests.pages import live
+from tests.pages.conftest import OVERFLOW
 from tools import ROOT, site
 
 CHAPTER = "04-self-attention"
@@ -40,6 +42,14 @@ After the [first exercise](#exercise-41), do that.
 """
 GLOSSARY = "# Glossary\n\n## S\n\n### softmax\n\nA function.\n"
 REPOSITORY = "https://github.com/owner/name"
+ADDRESS = "https://owner.github.io/name/"
+SHARED = {
+    "link[rel=canonical]": "href",
+    "meta[property='og:image']": "content",
+    "meta[property='og:title']": "content",
+    "meta[property='og:description']": "content",
+}
+"""What search engines and messengers read, and the attribute that has it."""
 
 
 def notebook(text: str) -> str:
@@ -90,6 +100,7 @@ def test_builds_without_dead_buttons(book: Path, tmp_path: Path) -> None:
         "en",
         "index.html",
     ]
+    assert "canonical" not in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
 
 
 def test_a_page_without_a_notebook_shows_the_figure_of_a_chapter(
@@ -128,8 +139,8 @@ def with_first_figure(stored: str) -> str:
     return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
 
 
-def test_launch_buttons_lead_to_the_notebook(book: Path, tmp_path: Path) -> None:
-    urls = f'[project.urls]\nRepository = "{REPOSITORY}"\n'
+def test_a_published_book_has_its_addresses(book: Path, tmp_path: Path, chromium: Browser) -> None:
+    urls = f'[project.urls]\nRepository = "{REPOSITORY}"\nDocumentation = "{ADDRESS}"\n'
     (book / "pyproject.toml").write_text(f"[project]\n{urls}", encoding="utf-8")
     pages = site.build(book, tmp_path / "site")
     text = (pages / f"{CHAPTER}.html").read_text(encoding="utf-8")
@@ -137,6 +148,30 @@ def test_launch_buttons_lead_to_the_notebook(book: Path, tmp_path: Path) -> None
     assert f"https://colab.research.google.com/github/owner/name/blob/main/{file}" in text
     assert f"https://mybinder.org/v2/gh/owner/name/main?urlpath=lab/tree/{file}" in text
     assert "colab" not in (pages / "index.html").read_text(encoding="utf-8")
+    for path in pages.glob("*.html"):
+        page = BeautifulSoup(path.read_text(encoding="utf-8"), "lxml")
+        [link] = page.select(".bd-header-article a.btn-source-repository-button")
+        assert link["href"] == REPOSITORY
+        assert link["title"] == "Source repository"
+    phone = chromium.new_page(viewport={"width": 320, "height": 640})
+    phone.goto((pages / f"{CHAPTER}.html").as_uri())
+    assert phone.evaluate(OVERFLOW) == [], "the header has too many buttons"
+    phone.close()
+    # The page at the address of the site leads to the cover, which messengers display.
+    front, cover = (
+        BeautifulSoup((folder / "index.html").read_text(encoding="utf-8"), "lxml").head
+        for folder in (pages.parent, pages)
+    )
+    assert front
+    assert cover
+    for selector, name in SHARED.items():
+        [own], [other] = front.select(selector), cover.select(selector)
+        assert own[name]
+        if "title" not in selector and "description" not in selector:
+            assert own[name] == other[name]
+    assert front.select("link[rel=canonical]")[0]["href"] == f"{ADDRESS}en/index.html"
+    picture = str(front.select("meta[property='og:image']")[0]["content"])
+    assert (tmp_path / "site" / picture.removeprefix(ADDRESS)).is_file()
 
 
 WARNINGS = {

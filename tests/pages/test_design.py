@@ -73,6 +73,15 @@ def test_type_is_set_for_long_reading(visit: Visit, name: str) -> None:
     assert 60 <= page.evaluate(LINES) <= 75
 
 
+def test_a_term_of_the_glossary_is_underlined_by_dots(visit: Visit) -> None:
+    page = visit.open("04-self-attention.html")
+    look = """e => (({ color, textDecorationStyle }) => [color, textDecorationStyle])(
+        getComputedStyle(e))"""
+    paragraph = page.locator("article p:has(> a[href^='glossary.html#'])").first
+    [ink, _] = paragraph.evaluate(look)
+    assert paragraph.locator("a").first.evaluate(look) == [ink, "dotted"]
+
+
 def test_every_font_face_swaps_and_exists() -> None:
     css = (SITE / "_static" / "site.css").read_text(encoding="utf-8")
     faces = re.findall(r"@font-face\s*\{[^}]*\}", css)
@@ -254,7 +263,7 @@ def test_a_live_figure_fits_a_sheet(visit: Visit, name: str) -> None:
 
 
 def test_a_canonical_address_and_a_picture_only_for_a_published_book(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     class Builder:
         format = "html"
@@ -266,21 +275,21 @@ def test_a_canonical_address_and_a_picture_only_for_a_published_book(
         srcdir = str(tmp_path)
         builder = Builder()
 
-    def head(address: str | None) -> str:
-        monkeypatch.setattr(design, "published", lambda name, root: address)
+    def head(urls: str) -> str:
+        (tmp_path / "pyproject.toml").write_text(f"[project.urls]\n{urls}\n", "utf-8")
         context: dict[str, object] = {"pathto": lambda name, resource: name}
         design.add_to_head(App(), "02-gates", "page.html", context, None)  # type: ignore[arg-type]
         return str(context["metatags"])
 
-    assert "canonical" not in head(None)
-    assert "og:image" not in head(None)
-    tags = head("https://example.org/book/")
+    assert "canonical" not in head("")
+    assert "og:image" not in head("")
+    tags = head('Documentation = "https://example.org/book/"')
     assert '<link rel="canonical" href="https://example.org/book/en/02-gates.html">' in tags
     assert 'content="https://example.org/book/en/_static/card.png"' in tags
 
 
 def test_the_card_has_the_size_that_messengers_expect() -> None:
-    with Image.open(SITE / "_static" / design.CARD) as card:
+    with Image.open(SITE / design.CARD) as card:
         assert card.size == design.CARD_SIZE
 
 

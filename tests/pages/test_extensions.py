@@ -31,12 +31,13 @@ import launch
 def test_launch_buttons_need_the_repository(given: str) -> None:
     options = launch.launch_options(given)
     assert options["repository_url"] == "https://github.com/owner/name"
+    assert options["use_repository_button"] is True
     assert options["launch_buttons"]["colab_url"]
     assert options["launch_buttons"]["binderhub_url"]
 
 
 def test_no_repository_no_button() -> None:
-    assert launch.launch_options("") == {"repository_url": "", "launch_buttons": {}}
+    assert not any(launch.launch_options("").values())
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What the site does to a page after Sphinx has written it."""
 
+import re
 import struct
 import sys
 from pathlib import Path
@@ -133,13 +134,17 @@ def test_the_style_sheet_has_the_rules_that_occur(site: lean.Site) -> None:
     (site.out / "_static" / "a" / "one.css").write_text(
         '@import "../base.css"; @font-face { font-family: F; src: url("f.woff2") }'
         " .used { color: red; font-family: F } .unused { color: blue }"
+        ' a[href*="terms.html#"] { color: tan } a[href*="other.html#"] { color: teal }'
     )
+    rewrite(site, '<a href="terms.html#mask">mask</a><a href="other.html">other</a>')
     site.sheets["_static/a/one.css"] = None
     site.words.update(("used", "base"))
     site.style("top: 1px")
     site.words.add("style-0")
     css = site.css()
     assert "unused" not in css
+    assert re.search(r'a\[href\*="?terms\.html#"?\]\{color:tan\}', css)
+    assert "teal" not in css
     assert ".used{color:red" in css
     assert "url(x.svg)" in css
     assert "url(a/f.woff2)" in css or 'url("a/f.woff2")' in css

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
+from playwright.sync_api import Browser
 
 from tests.pages.conftest import Visit
 from tools import ROOT
+from tools.notebooks import chapters
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
@@ -33,6 +35,13 @@ MISPLACED = f"""() => {NOTES}.filter(note => {{
         || box.left < text.right || box.right > column.right + 1 || box.width < 150
         || Math.abs(box.top - text.top) > 8;
 }}).map(note => note.innerText.slice(0, 60))"""
+# By how many pixels the notes are taller than their paragraph, which leaves a gap in the text.
+GAPS = f"""() => {NOTES}.map(note => {{
+    note.parentElement.style.alignItems = "start"; // the text has its own height
+    const [text, box] = [note.previousElementSibling, note].map(e => e.getBoundingClientRect());
+    return [box.bottom - text.bottom, note.innerText.slice(0, 60)];
+}})"""
+TALLER = 50
 
 
 def glossary(*paragraphs: nodes.Node) -> nodes.document:
@@ -43,10 +52,11 @@ def glossary(*paragraphs: nodes.Node) -> nodes.document:
 
 
 def test_a_definition_is_the_first_sentence_of_the_entry() -> None:
-    formula = nodes.math("", r"\sqrt{d_k}")
-    entry = nodes.paragraph("", "", nodes.Text("Less than "), formula, nodes.Text(" <. The rest."))
+    formula = nodes.math("", r"\sqrt{d_k} < W_{\text{in}}")
+    entry = nodes.paragraph("", "", nodes.Text("Not a_b, "), formula, nodes.Text(" >. The rest."))
     found = margins.definitions(glossary(entry, nodes.paragraph("", "More.")))
-    assert found["a-term"] == "<b>a term</b> Less than √d_k &lt;."
+    meaning = "Not a_b, √d<sub>k</sub> &lt; W<sub>in</sub> &gt;."
+    assert found["a-term"] == f"<b>a term</b> {meaning}"
     assert "glossary" not in found
 
 
@@ -85,9 +95,10 @@ def notes(docname: str, *sections: nodes.Node) -> list[str]:
     return [note.astext() for note in document.findall(nodes.raw)]
 
 
-def linked(*targets: str) -> nodes.paragraph:
+def linked(*targets: str, lines: int = 1) -> nodes.paragraph:
     links = [nodes.reference("", "a link", refuri=target) for target in targets]
-    return nodes.paragraph("", "", *links)
+    text = nodes.Text("word " * (lines * margins.TEXT.letters // 5 - 2 * len(links)))
+    return nodes.paragraph("", "", text, *links)
 
 
 def test_only_the_first_link_of_a_page_has_a_note() -> None:
@@ -104,8 +115,19 @@ def test_only_the_first_link_of_a_page_has_a_note() -> None:
 
 def test_a_paragraph_has_few_notes_and_the_next_one_the_rest() -> None:
     targets = [f"glossary.html#t{i}" for i in range(5)]
-    found = notes("book/x", nodes.section("", linked(*targets), linked(*targets)))
+    found = notes("book/x", nodes.section("", *[linked(*targets, lines=3) for _ in range(2)]))
     assert [re.findall(r"t\d", note) for note in found] == [["t0", "t1", "t2"], ["t3", "t4"]]
+
+
+def test_notes_are_at_most_one_line_taller_than_their_paragraph() -> None:
+    note = {lines: "<b>w</b> " + "w" * (lines * margins.MARGIN.letters - 2) for lines in (1, 3, 4)}
+    one_line, two_lines = ("w" * margins.TEXT.letters * lines for lines in (1, 2))
+    assert margins.fitting([note[3]], one_line) == [note[3]]
+    assert margins.fitting([note[4]], one_line) == []
+    assert margins.fitting([note[4]], two_lines) == [note[4]]
+    assert margins.fitting([note[4], note[1]], one_line) == [note[1]]
+    assert margins.fitting([note[3], note[1]], one_line) == [note[3]]
+    assert margins.fitting([note[3], note[1]], two_lines) == [note[3], note[1]]
 
 
 def test_exercises_lists_and_other_pages_have_no_notes() -> None:
@@ -126,6 +148,22 @@ def test_notes_stand_beside_their_paragraphs(visit: Visit, name: str) -> None:
     assert page.evaluate(MISPLACED) == []
     texts = page.locator(".margin-notes p").all_inner_texts()
     assert len(texts) == len(set(texts)), "a note stands at the first link of the page only"
+
+
+def test_notes_leave_no_gap_in_the_text(chromium: Browser, address: str) -> None:
+    context = chromium.new_context(java_script_enabled=False)  # the notes need no script
+    page = context.new_page()
+    gaps = []
+    for width in (1280, 1600):
+        page.set_viewport_size({"width": width, "height": 900})
+        for chapter in chapters():
+            page.goto(f"{address}/{chapter.stem}.html", wait_until="load")
+            page.evaluate("() => document.fonts.ready")
+            found = page.evaluate(GAPS)
+            assert found or chapter.stem == "translator"
+            gaps += [(chapter.stem, *gap) for gap in found]
+    assert [gap for gap in gaps if gap[1] > TALLER] == []
+    context.close()
 
 
 def test_every_note_of_a_paragraph_is_about_a_link_in_it(visit: Visit) -> None:

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,10 @@ from tests.pages.conftest import SITE, Visit
 from tools import ROOT
 from tools.notebooks import chapters
 
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+from tex_text import plain_math
+
 STATIC = SITE / "_static"
 QUERIES = list(csv.DictReader((ROOT / "tests/pages/searches.csv").read_text("utf-8").splitlines()))
 WORDS = yaml.safe_load((ROOT / "book/_ext/search_words.yml").read_text("utf-8"))
@@ -28,6 +33,8 @@ ON_DEMAND = [
 ]
 CHAPTER = "04-self-attention.html"
 SECTION, TERM, EXERCISE, REFERENCES, API = range(5)
+HUE = re.compile(r"\{\\htmlClass\{hue-\w+\}\{((?:[^{}]|\{[^{}]*\})*)\}\}")
+"""A coloured symbol in a formula; see hues.py."""
 
 
 @cache
@@ -39,16 +46,18 @@ def index() -> dict[str, Any]:
 
 def entries() -> Iterator[tuple[str, int, str, str, str]]:
     """Page, kind, title, anchor and text of every entry."""
-    for page, kind, title, anchor, text, _ in index()["entries"]:
-        yield index()["pages"][page][0], kind, title, anchor, text
+    for page, kind, title, anchor, text, _ in zip(*index()["entries"], strict=True):
+        whole = anchor + title if anchor.endswith(".") else anchor
+        yield index()["pages"][page][0], kind, title, whole, text
 
 
 @cache
 def html(name: str) -> BeautifulSoup:
     page = BeautifulSoup((SITE / name).read_text("utf-8"), "lxml")
     for formula in page.select(".katex"):  # its text would be there twice
-        annotation = formula.find("annotation")
-        formula.replace_with(annotation.get_text() if annotation else "")
+        annotation, marks = formula.find("annotation"), formula.select(".math-marks")
+        tex = HUE.sub(r"\1", annotation.get_text()) if annotation else ""
+        formula.replace_with(plain_math(tex) + "".join(mark.get_text() for mark in marks))
     return page
 
 
@@ -124,6 +133,8 @@ def test_the_right_section_is_among_the_first_three(dialog: Locator, who: str) -
         ("resid", "07-add-norm-feed-forward.html#the-residual-connection"),
         ("exercise 6.2", "06-position.html#exercise-6-2-a-causal-mask"),
         ("surprisal", "glossary.html#surprisal"),
+        ("attention weights nan", "04-self-attention.html#a-row-in-which-every-key-is-masked"),
+        ("subword tokenizer", "11-training.html#tokens"),
     ],
 )
 def test_abbreviations_symbols_and_errors_find(dialog: Locator, query: str, section: str) -> None:
@@ -144,8 +155,9 @@ def test_every_meaning_is_in_the_words_of_the_book(dialog: Locator) -> None:
     unknown = dialog.page.evaluate(
         """meanings => {
             const { tokenize } = bookSearch;
-            const known = new Set(bookIndex.entries.flatMap(
-                ([, kind, title, , text]) => kind < 3 ? tokenize(`${title} ${text}`) : []));
+            const [, kinds, titles, , texts] = bookIndex.entries;
+            const known = new Set(titles.flatMap(
+                (title, i) => kinds[i] < 3 ? tokenize(`${title} ${texts[i]}`) : []));
             return Object.entries(meanings).filter(([, meaning]) =>
                 tokenize(meaning).some(term => !known.has(term)));
         }""",
@@ -181,7 +193,7 @@ def test_the_text_of_every_section_is_in_the_index() -> None:
         for paragraph in html(name).select(READ):
             section = paragraph.find_parent("section")
             text = one_line(paragraph.get_text())
-            if paragraph.find_parent(class_="solution") or paragraph.select(".math, img"):
+            if paragraph.find_parent(class_="solution") or paragraph.find("img"):
                 continue
             if name == OVERVIEW and paragraph.find_parent("li"):
                 continue

@@ -1,6 +1,7 @@
 """Formulas as plain text, and the entries that the search index makes of a page."""
 
 import sys
+from html import escape
 
 import pytest
 from docutils import nodes
@@ -11,7 +12,7 @@ from tools import ROOT
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
 import search
-from tex_text import LEFT_OUT, plain_math
+from tex_text import LEFT_OUT, html_scripts, marked_math, plain_math
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,9 @@ from tex_text import LEFT_OUT, plain_math
         (r"16d^2", "16d²"),
         (r"-\log p(y)", "−log p(y)"),
         (r"98{,}816", "98,816"),
+        (r"d_{i + 1}", "d_(i + 1)"),
+        (r"\operatorname{softmax}(\mathbf s)", "softmax(s)"),
+        (r"\lVert \mathbf u \rVert", "‖u‖"),
         (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", LEFT_OUT),
         (r"\unknown{x}", LEFT_OUT),
         (r"\sqrt{", LEFT_OUT),
@@ -41,6 +45,27 @@ def test_formulas_become_text(tex: str, text: str) -> None:
     assert plain_math(tex) == text
 
 
+@pytest.mark.parametrize(
+    ("tex", "html"),
+    [
+        ("x W_1", "x W<sub>1</sub>"),
+        (r"d_{\text{in}} < 2", "d<sub>in</sub> &lt; 2"),
+        (r"\sqrt{d_k}", "√d<sub>k</sub>"),
+        (r"e^{-a_i} + x^2", "e<sup>−a<sub>i</sub></sup> + x²"),
+        ("x^", LEFT_OUT),
+    ],
+)
+def test_indices_become_html(tex: str, html: str) -> None:
+    assert html_scripts(escape(marked_math(tex))) == html
+
+
+def test_the_end_of_an_anchor_that_is_the_title_is_left_out() -> None:
+    name = search.Entry(search.API, "Mask.apply", "tfmr.mask.Mask.apply", "", "")
+    assert search.shortened(name).anchor == "tfmr.mask."
+    heading = search.Entry(search.SECTION, "masks", "masks", "", "")
+    assert search.shortened(heading) == heading
+
+
 def section(title: str, *children: nodes.Node) -> nodes.section:
     made = nodes.section("", nodes.title("", title), *children)
     made["ids"].append(nodes.make_id(title))
@@ -48,8 +73,9 @@ def section(title: str, *children: nodes.Node) -> nodes.section:
 
 
 def test_a_section_becomes_an_entry() -> None:
-    text = nodes.paragraph("", "", nodes.Text("By "), nodes.math("", r"\sqrt{d_k}"))
-    text += nodes.Text(", then ")
+    # KeepMarks has moved the comma to the formula.
+    text = nodes.paragraph("", "", nodes.Text("By "), nodes.math("", r"\sqrt{d_k}", marks=","))
+    text += nodes.Text(" then ")
     text += nodes.literal("", "softmax")
     cell = nodes.container(nb_element="cell_code_source")
     cell += nodes.literal_block("", "my_name = x.masked_fill(m, 0)\nF.dropout(y)")

@@ -30,6 +30,22 @@ from tfmr.widgets.translator import find_model, write_models
 GERMAN = "Ein kleiner Junge springt von einem Felsen ins Wasser."
 PATIENCE = 60_000
 """Milliseconds, for a busy machine."""
+STRONGEST = """map => {
+    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const light = (colour) => {
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        const part = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+        const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map(part);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const fill = (rect) => light(getComputedStyle(rect).fill);
+    const ground = fill(map.querySelector(".tra-ground"));
+    const squares = [...map.querySelectorAll(".tra-row rect:not(.tra-ground)")].map(fill);
+    return Math.max(...squares.map(square =>
+        (Math.max(square, ground) + 0.05) / (Math.min(square, ground) + 0.05)));
+}"""
+"""The contrast of the largest weight of a map with its ground."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -131,8 +147,8 @@ def test_it_is_operated_by_keyboard(each_stage: Stage) -> None:
     check_numbers(live, "pocket-en-fr", "the red boxes are not heavy .", target=2, source=1)
 
 
-def test_a_row_of_the_map_is_selected_by_a_click(stage: Stage) -> None:
-    live = stage.show(TranslatorFigure("pocket-en-fr"))
+def test_a_row_of_the_map_is_selected_by_a_click(each_stage: Stage) -> None:
+    live = each_stage.show(TranslatorFigure("pocket-en-fr"))
     translate(live, "The red boxes are not heavy.")
     live.locator(".tra-row").nth(2).click()
     assert live.get_by_role("group", name="Generated").get_by_role("radio").nth(2).is_checked()
@@ -204,18 +220,19 @@ def test_a_failure_to_load_is_explained(
 
 
 def test_the_page_responds_while_it_computes(stage: Stage) -> None:
-    """No slice of the longest translation takes as long as a noticeable pause."""
+    """No slice of a long translation takes a large part of its time, on any machine."""
     live = stage.show(TranslatorFigure(beam=4))
     translate(live, "Zwei Hunde.")
     live.page.evaluate(
         """() => {
-            window.ticks = 0;
-            window.ticking = setInterval(() => { window.ticks += 1; }, 1);
+            window.ticks = [performance.now()];
+            window.ticking = setInterval(() => window.ticks.push(performance.now()), 1);
         }"""
     )
     translate(live, "Ein Mann und eine Frau " * 10)
     ticks = live.page.evaluate("() => (clearInterval(window.ticking), window.ticks)")
-    assert ticks > 50
+    pauses = [after - before for before, after in itertools.pairwise(ticks)]
+    assert max(pauses) < sum(pauses) / 4
 
 
 def test_reset_and_looks(stage: Stage) -> None:
@@ -234,5 +251,7 @@ def test_a_translation_looks_right(stage: Stage) -> None:
         for rule in (CONTRAST, NAMELESS, OVERFLOW, CLIPPED, LOW, SMALL):
             assert live.page.evaluate(rule) == [], f"{theme}, {width}, {kind}"
         assert len(live.get_by_role("img").get_attribute("aria-label") or "") > 30
+        if not kind.startswith("encoder"):  # this head has no large weight
+            assert live.locator("svg[role=img]").evaluate(STRONGEST) > 3, f"{theme}, {kind}"
     assert stage.visit.errors == []
     assert stage.visit.foreign == []

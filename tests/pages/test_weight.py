@@ -15,6 +15,20 @@ KB = 1000
 TEXT_PAGE, LIVE_PAGE = 300 * KB, 500 * KB
 REQUESTS = 40
 
+SCROLL = """async () => {
+    const { documentElement } = document;
+    const frame = () => new Promise(requestAnimationFrame);
+    for (let y = 0; y < documentElement.scrollHeight; y += innerHeight) {
+        scrollTo({ top: y, behavior: "instant" });
+        await frame();
+        await frame();
+    }
+}"""
+COMPLETE = """() =>
+    [...document.images].filter(e => e.checkVisibility()).every(e => e.naturalWidth)
+    && [...document.querySelectorAll(".live-figure")].every(e => e.querySelector(".live"))"""
+"""Whether every picture, and every live figure, of the page is there."""
+
 
 class Load:
     """A page of the browser without a cache, and what it receives."""
@@ -41,6 +55,12 @@ class Load:
         assert self.page.workers == [], "the loads of a worker would not be counted"
         return int(sum(self.sizes)), len(self.sizes)
 
+    def read_to_the_end(self) -> int:
+        """The bytes of the open page when a reader has seen all of it."""
+        self.page.evaluate(SCROLL)
+        self.page.wait_for_function(COMPLETE)
+        return int(sum(self.sizes))
+
 
 @pytest.fixture(scope="module")
 def load(chromium: Browser, address: str) -> Iterator[Load]:
@@ -54,9 +74,11 @@ def load(chromium: Browser, address: str) -> Iterator[Load]:
 )
 def test_a_page_is_light(load: Load, name: str) -> None:
     live = "live-figure" in (SITE / name).read_text("utf-8")
+    budget = LIVE_PAGE if live else TEXT_PAGE
     size, requests = load.open(name)
-    assert size <= (LIVE_PAGE if live else TEXT_PAGE)
+    assert size <= budget
     assert requests <= REQUESTS
+    assert load.read_to_the_end() <= budget, "with the pictures and figures further down"
 
 
 def test_every_source_page_is_light() -> None:

@@ -55,15 +55,13 @@ window.bookSearch = {};
       tokenize,
       processTerm: (term) => term,
     });
-    const rows = entries.map(([page, kind, title, anchor, text, code], id) => ({
-      id,
-      kind,
-      title,
-      text,
-      code,
-      page: pages[page][1],
-      address: pages[page][0] + (anchor && `#${anchor}`),
-    }));
+    // The entries are columns, and the anchor of an API entry lacks its title; see book/_ext/search.py.
+    const rows = entries[0].map((place, id) => {
+      const [kind, title, start, text, code] = entries.slice(1).map((column) => column[id]);
+      const [address, page] = pages[place];
+      const anchor = start.endsWith(".") ? start + title : start;
+      return { id, kind, title, text, code, page, address: address + (anchor && `#${anchor}`) };
+    });
     await library.addAllAsync(rows, { chunkSize: 40 }); // the page answers between the chunks
     const unsaid = new Set(ignored.flatMap(tokenize));
     const said = Object.entries(meanings).map(([phrase, meaning]) => ({
