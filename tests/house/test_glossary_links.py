@@ -1,4 +1,4 @@
-"""A chapter links each term to the glossary at most once, where its text first uses the term."""
+"""A chapter links each term that it uses to the glossary once, where its text first uses it."""
 
 import re
 from pathlib import Path
@@ -46,14 +46,29 @@ def linked_twice(notebook: NotebookNode) -> list[str]:
     return sorted({anchor for anchor in anchors if anchors.count(anchor) > 1})
 
 
+def first_uses(text: str) -> dict[str, int]:
+    """Where the prose of ``text`` first uses each term without a link, by its anchor."""
+    for other in (NOT_PROSE, LINK):
+        text = other.sub(lambda match: " " * len(match[0]), text)  # keeps all places
+    first: dict[str, int] = {}
+    for use in USE.finditer(text):
+        first.setdefault(use[1].lower().replace(" ", "-"), use.start())
+    return first
+
+
 def linked_late(notebook: NotebookNode) -> list[str]:
     """The terms that the prose of ``notebook`` uses before it links them."""
-    prose = NOT_PROSE.sub(" ", text_of(notebook))
-    first: dict[str, int] = {}
-    for use in USE.finditer(LINK.sub(lambda link: " " * len(link[0]), prose)):
-        first.setdefault(use[1].lower().replace(" ", "-"), use.start())
-    late = {anchor for anchor, place in linked_terms(prose) if first.get(anchor, place) < place}
+    text = text_of(notebook)
+    first = first_uses(text)
+    late = {anchor for anchor, place in linked_terms(text) if first.get(anchor, place) < place}
     return sorted(late - OTHER_SENSES)
+
+
+def never_linked(notebook: NotebookNode) -> list[str]:
+    """The terms that the prose of ``notebook`` uses and that it links nowhere."""
+    text = text_of(notebook)
+    linked = {anchor for anchor, _ in linked_terms(text)}
+    return sorted(first_uses(text).keys() - linked - OTHER_SENSES)
 
 
 def with_texts(*texts: str) -> NotebookNode:
@@ -95,9 +110,23 @@ def test_a_use_before_the_link_is_found(before: str) -> None:
 def test_other_texts_before_the_link_are_no_uses(before: str) -> None:
     links = "The [value](glossary.md#value) in the [Transformer](glossary.md#transformer)."
     assert linked_late(with_texts(before, SOFTMAX, links)) == []
+    assert never_linked(with_texts(before, links)) == []
+
+
+@pytest.mark.parametrize("use", ["A mask.", "Masks are boolean.", "Text.\n\n- **Masks**: text."])
+def test_a_term_without_a_link_is_found(use: str) -> None:
+    assert never_linked(with_texts(SOFTMAX, use)) == ["mask"]
+
+
+@pytest.mark.parametrize(
+    "text", ["A [mask](glossary.md#mask).", "`mask`", "*A [mask](glossary.md#mask).*\n\nA mask."]
+)
+def test_a_linked_term_is_not_missing(text: str) -> None:
+    assert never_linked(with_texts(SOFTMAX, text)) == []
 
 
 @pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
 def test_a_chapter_links_a_term_once_at_its_first_use(path: Path) -> None:
     notebook = read(path)
-    assert (linked_twice(notebook), linked_late(notebook)) == ([], [])
+    found = (linked_twice(notebook), linked_late(notebook), never_linked(notebook))
+    assert found == ([], [], [])
