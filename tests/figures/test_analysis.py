@@ -14,7 +14,8 @@ from tfmr.figures.analysis import (
     residual_stream_norms,
     sublayer_ablation,
 )
-from tfmr.figures.style import BLUE, HEAT, ORANGE, Figure, contrast
+from tfmr.figures.palette import DECODER, ENCODER
+from tfmr.figures.style import HEAT, ORANGE, Figure, contrast
 
 
 def small(figure: Figure) -> bool:
@@ -113,7 +114,9 @@ def test_sublayer_ablation_is_coloured_by_group() -> None:
     )
     (axes,) = figure.axes
     assert [bar.get_width() for bar in axes.patches] == [3.0, -0.5, 6]
-    assert [to_hex(bar.get_facecolor()) for bar in axes.patches] == [BLUE, BLUE, ORANGE]
+    assert [to_hex(bar.get_facecolor()) for bar in axes.patches] == [
+        ENCODER, ENCODER, DECODER,
+    ]  # fmt: skip
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "encoder, layer 1",
         "encoder, layer 2",
@@ -122,6 +125,8 @@ def test_sublayer_ablation_is_coloured_by_group() -> None:
     assert "encoder layer 1 3.0, encoder layer 2 −0.5, decoder layer 1 6.0" in figure.alt
     assert all(text.get_position()[0] > 0 for text in axes.texts)
     assert "broken" not in figure.alt
+    other = sublayer_ablation({"encoder": {"layer 1": 3.0}, "output": {"layer 1": 2.0}}, "BLEU")
+    assert to_hex(other.axes[0].patches[1].get_facecolor()) == ORANGE
     assert small(figure)
 
 
@@ -147,9 +152,11 @@ def test_residual_stream_norms() -> None:
     assert [bar.get_height() for bar in axes.patches] == [3, 6.25]
     middles = [bar.get_x() + bar.get_width() / 2 for bar in axes.patches]
     assert middles == pytest.approx([1, 2])
+    assert axes.get_ylabel() == "mean vector norm"
+    assert figure.alt.startswith("Mean vector norm of the residual stream: 10.0 for the embedding")
     assert "10.0 for the embedding; attention output 3.0, stream 11.0" in figure.alt
     assert small(figure)
-    with pytest.raises(TfmrError, match=r"2 sublayers need 3 norms .* got 2 and 2"):
+    with pytest.raises(TfmrError, match=r"2 sublayers need 3 vector norms .* got 2 and 2"):
         residual_stream_norms(["attention", "feed-forward"], [10, 11], [3, 6])
 
 

@@ -2,7 +2,9 @@
 
 from collections import Counter
 
+import pytest
 import torch
+from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from tfmr.attention import causal_mask
@@ -17,6 +19,7 @@ from tfmr.figures.attention import (
     query_key_value,
     softmax_saturation,
 )
+from tfmr.figures.palette import KEY, QUERY, VALUE
 from tfmr.figures.style import CONTRAST, HEAT, SIGNED, Figure, contrast
 
 WORDS = ["I", "am", "good"]
@@ -94,9 +97,38 @@ def test_multi_head_attention_includes_values_concatenation_and_output_projectio
         assert {f"$W_{i}^{name}$" for name in "QKV"} <= drawn
         assert {f"$Q_{i}$", f"$K_{i}$", f"$V_{i}$", f"head$_{i}$"} <= drawn
     assert {"$W^O$", "concat\n$(n, h d_v)$", r"$(h d_v, d_{\mathrm{model}})$"} <= drawn
+    assert figure.narrow is not None
+    assert sizes(figure.narrow, 0.15) == sizes(figure, 0.3)
     for part in ("W_i^V (d_model, d_v)", "concatenation (n, h d_v)", "W^O (h d_v, d_model)"):
         assert part in figure.alt
     assert png_bytes(figure) < 60_000
+
+
+def test_the_matrices_of_every_head_have_the_hues_of_queries_keys_and_values() -> None:
+    figure = multi_head_attention()
+    for layout in (figure, figure.narrow):
+        assert layout is not None
+        (axes,) = layout.axes
+        texts = {text.get_text(): text.get_position() for text in axes.texts}
+        for name, hue in (("Q", QUERY), ("K", KEY), ("V", VALUE)):
+            for head in "1h":
+                at = axes.transData.transform(texts[f"$W_{head}^{name}$"])
+                around = [p for p in axes.patches if p.get_window_extent().contains(*at)]
+                assert [to_hex(patch.get_edgecolor()) for patch in around] == [hue]
+        left, right = (texts[f"$W_{head}^Q$"][0] for head in "1h")
+        assert left < right
+
+
+def test_the_arcs_of_the_narrow_layout_join_the_same_words() -> None:
+    figure = attention_arcs(WORDS, A[0], query=0).narrow
+    assert figure is not None
+    (axes,) = figure.axes
+    places = {text.get_text(): text.get_position() for text in axes.texts}
+    assert places["I"][1] > places["am"][1] > places["good"][1]
+    for line, word in zip(axes.lines, ("am", "good"), strict=True):
+        assert line.get_ydata()[[0, -1]] == pytest.approx([places["I"][1], places[word][1]])
+        assert min(line.get_xdata()) > places["I"][0]
+    assert [text for text in places if text[0].isdigit()] == ["0.14", "0.28", "0.58"]
 
 
 def test_attention_rows_lists_all_weights() -> None:

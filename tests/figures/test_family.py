@@ -49,3 +49,13 @@ def test_the_colour_of_an_effect_is_its_sign_unless_it_is_noise() -> None:
     assert [to_hex(dot.get_color()) for dot in dots] == [BLUE, ORANGE, GREY]
     assert "x −0.200 [−0.300, −0.100]; y +0.100 [+0.050, +0.150]; z" in fig.alt
     assert fig.alt.endswith("z +0.010 [−0.020, +0.040] (within the noise).")
+
+
+def test_the_narrow_layout_has_the_name_of_a_change_above_its_interval() -> None:
+    fig = change_effects({"x": (-0.2, -0.3, -0.1), "y": (0.1, 0.05, 0.15)}, "2017").narrow
+    assert fig is not None
+    (axes,) = fig.axes
+    assert [text.get_text() for text in axes.texts] == ["x", "y"]
+    assert [text.get_position()[1] for text in axes.texts] == pytest.approx([-0.22, 0.78])
+    assert axes.yaxis_inverted()
+    assert [list(line.get_ydata()) for line in axes.lines[1::2]] == [[0, 0], [1, 1]]

@@ -18,7 +18,8 @@ from tfmr.figures.map import (
     architecture_map,
     map_links,
 )
-from tfmr.figures.palette import ENCODER, INK
+from tfmr.figures.palette import DECODER, ENCODER, INK, PAGE, rgb
+from tfmr.figures.style import CONTRAST, contrast
 
 BOOK = Path(tfmr.__file__).parent.parent / "book"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -50,7 +51,7 @@ def test_the_highlight_changes_exactly_the_parts_of_the_chapter(chapter: int) ->
     before, after = (list(map(ET.tostring, links(figure.svg))) for figure in (pale, strong))
     changed = [part for part, a, b in zip(PARTS, before, after, strict=True) if a != b]
     assert changed == [part for part in PARTS if part.chapter == chapter]
-    assert [b.replace(b' class="on"', b"") for b in after] == before
+    assert [b.replace(b' on"', b'"') for b in after] == before
     highlighted = strong.alt.removeprefix(pale.alt)
     assert highlighted.startswith(f" Highlighted, chapter {chapter}: ")
     named = set(highlighted.partition(": ")[2].removesuffix(".").split(", "))
@@ -76,6 +77,35 @@ def test_residual_connections_and_the_encoder_output_have_their_colours() -> Non
     style = architecture_map().svg
     assert f".residual {{ color: {INK} }}" in style
     assert f".memory {{ color: {ENCODER};" in style
+
+
+def rules(svg: str) -> dict[str, dict[str, str]]:
+    """The declarations of each selector of the style of a map."""
+    return {
+        selector.strip(): dict(re.findall(r"([\w-]+): ([^;}]+?)\s*(?=[;}]|$)", body))
+        for selector, body in re.findall(r"([^{}]+)\{([^}]*)\}", svg.partition("</style>")[0])
+    }
+
+
+def test_parts_have_the_hue_of_their_side() -> None:
+    for part, link in zip(PARTS, links(architecture_map().svg), strict=True):
+        assert link.get("class") == part.side
+    found = rules(architecture_map().svg)
+    for side, hue in (("encoder", ENCODER), ("decoder", DECODER)):
+        pale = found[f".tfmr-map .{side} rect"]["fill"]
+        for own, page, mixed in zip(rgb(hue), rgb(PAGE), rgb(pale), strict=True):
+            assert mixed == pytest.approx(page + 0.16 * (own - page), abs=0.003)
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder", "output"])
+def test_the_highlight_is_dark_and_its_text_is_legible(side: str) -> None:
+    found = rules(architecture_map().svg)
+    pale, strong = (found[f".tfmr-map .{side}{state} rect"] for state in ("", ".on"))
+    assert contrast(strong["fill"], pale["fill"]) >= 3
+    assert strong["fill"] == strong["stroke"] == found[f".tfmr-map .{side}.on .number"]["fill"]
+    assert float(strong["stroke-width"]) >= 3
+    assert contrast(found[".tfmr-map .on text"]["fill"], strong["fill"]) >= CONTRAST
+    assert contrast(INK, pale["fill"]) >= CONTRAST
 
 
 def test_svg_is_small_reproducible_and_scales() -> None:

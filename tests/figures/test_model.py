@@ -1,8 +1,11 @@
 """Figures of the whole model show every shape and parameter count."""
 
 import pytest
+from matplotlib.colors import to_hex
 
 from tfmr.figures.model import MASKS, parameter_counts, transformer_shapes
+from tfmr.figures.palette import DECODER, ENCODER
+from tfmr.figures.style import BLUE, CONTRAST, contrast
 
 SOURCE = [("ids", (1, 5)), ("embedding, position", (1, 5, 8)), ("encoder", (1, 5, 8))]
 TARGET = [
@@ -52,3 +55,17 @@ def test_parameter_counts_are_stacked() -> None:
     assert [bar.get_x() for bar in bars] == pytest.approx([0, 2, 0, 4])
     assert [bar.get_width() for bar in bars] == pytest.approx([2, 1, 4, 0])
     assert "one: a 2.0, b 1.0" in fig.alt
+
+
+def test_encoder_and_decoder_have_their_hues() -> None:
+    counts = {"embeddings": 2_000_000, "encoder": 1_000_000, "decoder": 3_000_000}
+    fig = parameter_counts({"one": counts})
+    assert fig.narrow is not None
+    for layout in (fig, fig.narrow):
+        (axes,) = layout.axes
+        colours = [to_hex(bar.get_facecolor()) for bar in axes.patches]
+        assert colours == [BLUE, ENCODER, DECODER]
+        assert [text.get_text() for text in axes.texts] == ["2.0", "1.0", "3.0"]
+    inside = zip(fig.axes[0].texts, colours, strict=True)
+    assert all(contrast(text.get_color(), colour) >= CONTRAST for text, colour in inside)
+    assert [text.get_color() for text in fig.narrow.axes[0].texts] == colours

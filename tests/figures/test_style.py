@@ -1,10 +1,14 @@
 """The style of the figures: PNG output, alternative text, reproducible bytes."""
 
 import struct
+from base64 import b64decode
+from io import BytesIO
 
 import matplotlib
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from tfmr.figures.style import (
     CONTRAST,
@@ -18,12 +22,14 @@ from tfmr.figures.style import (
     SIGNED,
     WIDTH,
     Figure,
+    also_narrow,
     contrast,
     figure,
     heatmap,
     label_ends,
     styled,
     text_colour,
+    with_palette,
 )
 
 
@@ -41,7 +47,7 @@ def test_png_size() -> None:
     width, height = struct.unpack(">II", png[16:24])
     assert (width, height) == (int(WIDTH * DPI), int(2.6 * DPI))
     assert size["width"] == round(WIDTH * 96)
-    assert len(png) < 60_000
+    assert len(png) < PNG_BYTES
 
 
 def test_large_png_has_a_lower_resolution() -> None:
@@ -60,6 +66,69 @@ def test_png_is_reproducible() -> None:
     pngs = [drawn()._repr_png_()[0] for _ in range(2)]
     assert pngs[0] == pngs[1]
     assert b"matplotlib" not in pngs[0].lower()
+
+
+def coloured() -> bytes:
+    """A figure with a scale of colours and with text, as matplotlib writes it."""
+    fig, (axes,) = figure()
+    image = axes.imshow(torch.linspace(-1, 1, 1200).view(30, 40).tolist(), cmap=SIGNED)
+    fig.colorbar(image, ax=axes)
+    axes.set_title("Colours of a scale, in text and in lines", color=CYCLE[0])
+    axes.axhline(5, color=CYCLE[2])
+    buffer = BytesIO()
+    fig.savefig(buffer, format="png", dpi=DPI)
+    return buffer.getvalue()
+
+
+def pixels(png: bytes) -> np.ndarray:
+    with Image.open(BytesIO(png)) as picture:
+        return np.asarray(picture.convert("RGBA")).astype(int)
+
+
+def test_a_palette_halves_the_bytes_and_changes_no_colour_visibly() -> None:
+    before = coloured()
+    after = with_palette(before)
+    assert len(after) < len(before) / 2
+    assert with_palette(before) == after
+    with Image.open(BytesIO(after)) as picture:
+        assert picture.mode == "P"
+    full, few = pixels(before), pixels(after)
+    assert len(np.unique(full.reshape(-1, 4), axis=0)) > 1000
+    assert len(np.unique(few.reshape(-1, 4), axis=0)) <= 256
+    assert np.abs(few - full).max() <= 12
+    white = (full == 255).all(axis=-1)
+    assert white.mean() > 0.1
+    assert (few[white] == 255).all()
+
+
+def test_a_palette_keeps_transparency() -> None:
+    fig, (axes,) = figure()
+    axes.plot([0, 1])
+    buffer = BytesIO()
+    fig.savefig(buffer, format="png", transparent=True)
+    png = buffer.getvalue()
+    assert pixels(png)[..., 3].min() == 0
+    assert np.array_equal(pixels(with_palette(png)), pixels(png))
+
+
+def test_both_layouts_of_a_figure_are_drawn_and_have_a_palette() -> None:
+    @also_narrow
+    def draw(title: str, *, narrow: bool = False) -> Figure:
+        fig = drawn()
+        fig.axes[0].set_title(f"{title}, narrow: {narrow}")
+        return fig
+
+    fig = draw("a")
+    assert fig.axes[0].get_title() == "a, narrow: False"
+    assert fig.narrow is not None
+    assert fig.narrow.axes[0].get_title() == "a, narrow: True"
+    assert draw("a", narrow=True).narrow is None
+    png, metadata = fig._repr_png_()
+    phone = b64decode(str(metadata["narrow"]))
+    assert phone == fig.narrow._repr_png_()[0] != png
+    for picture in (png, phone):
+        with Image.open(BytesIO(picture)) as opened:
+            assert opened.mode == "P"
 
 
 def test_repr_is_the_alternative_text() -> None:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tfmr.errors import TfmrError
 from tfmr.figures.style import Figure
 from tfmr.figures.training import (
     alignment,
@@ -54,7 +55,7 @@ def test_smoothed_target() -> None:
     fig = smoothed_target(["yes", "no"], [0.95, 0.05], [0.7, 0.3])
     heights = [patch.get_height() for patch in fig.axes[0].patches]
     assert heights == [0.95, 0.05, 0.7, 0.3]
-    assert "yes 0.950 and 0.700" in fig.alt
+    assert "for each token: yes 0.950 and 0.700" in fig.alt
 
 
 def test_alignment_text_contains_no_numbers() -> None:
@@ -63,6 +64,16 @@ def test_alignment_text_contains_no_numbers() -> None:
     assert fig.axes[1].get_ylabel() == "attention weight"
     assert "“x y”" in fig.alt
     assert not any(c.isdigit() for c in fig.alt)
+
+
+def test_alignment_states_the_largest_weights_that_are_the_same_everywhere() -> None:
+    weights = torch.tensor([[1.0, 0, 0], [0, 0.4, 0.6], [0, 0.9, 0.1]])
+    plain = alignment(["a", "b", "c"], ["x", "y", "z"], weights)
+    fig = alignment(["a", "b", "c"], ["x", "y", "z"], weights, stated=["x", "z"])
+    added = fig.alt.removeprefix(plain.alt)
+    assert added == " The source word with the largest weight is, for x: a, z: b."
+    with pytest.raises(TfmrError, match="expected words of the target in stated: got w"):
+        alignment(["a", "b", "c"], ["x", "y", "z"], weights, stated=["x", "w"])
 
 
 def test_score_by_minutes() -> None:

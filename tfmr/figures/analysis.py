@@ -14,6 +14,8 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from tfmr.errors import require
+from tfmr.figures.narrow import NARROW
+from tfmr.figures.palette import ROLES
 from tfmr.figures.style import (
     BLUE,
     CYCLE,
@@ -24,6 +26,7 @@ from tfmr.figures.style import (
     ORANGE,
     WIDTH,
     Figure,
+    also_narrow,
     figure,
     heatmap,
     minus,
@@ -41,6 +44,7 @@ HALO = withStroke(linewidth=3.5, foreground="white")
 
 
 @styled
+@also_narrow
 def head_grid(
     weights: Float[Tensor, "blocks heads query key"],
     labels: Sequence[Sequence[str]] | None = None,
@@ -48,6 +52,7 @@ def head_grid(
     attention: str = "attention",
     tokens: Tokens | None = None,
     large: tuple[int, int] = (0, 0),
+    narrow: bool = False,
 ) -> Figure:
     """The attention maps of all heads for one sentence: one row per block, one column per head.
 
@@ -58,15 +63,18 @@ def head_grid(
         tokens: the tokens of the sentence; with them, one map is repeated below the others, large
             enough for the names of its rows and columns.
         large: block and head of this map, counted from 0.
+        narrow: whether to draw the layout for phones, with the scale below the maps.
 
     Raises:
         TfmrError: if the numbers of tokens and of weights differ.
     """
     blocks, heads = weights.shape[:2]
-    grid_height = 0.45 + blocks * (4.6 / heads + (0.3 if labels else 0.1))
+    grid_height = 0.45 + blocks * ((2.9 if narrow else 4.6) / heads + (0.3 if labels else 0.1))
+    grid_height += 0.6 * narrow
     rows = len(tokens[0]) if tokens else 0
     large_height = 1.1 + 0.2 * rows if tokens else 0.0
-    fig = Figure(figsize=(WIDTH, grid_height + large_height), layout="constrained")
+    width = NARROW if narrow else WIDTH
+    fig = Figure(figsize=(width, grid_height + large_height), layout="constrained")
     heights = [grid_height, large_height] if tokens else [1]
     parts = fig.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)
     panels = list(parts[0, 0].subplots(blocks, heads, squeeze=False).flat)
@@ -79,7 +87,7 @@ def head_grid(
             axes.set_ylabel(f"block {block + 1}")
         if block == blocks - 1:
             axes.set_xlabel(f"head {head + 1}")
-    _colour_bar(parts[0, 0], tile, panels)
+    _colour_bar(parts[0, 0], tile, panels, below=narrow)
     fig.alt = (
         f"Maps of {attention} for one sentence, {blocks} blocks of {heads} heads. Each map has one "
         f"row per query and one column per key. {SCALE}"
@@ -121,11 +129,16 @@ def _tile(axes: Axes, weights: Float[Tensor, "query key"]) -> AxesImage:
     return tile
 
 
-def _colour_bar(fig: FigureBase, tile: AxesImage, panels: Sequence[Axes]) -> None:
-    """The scale of all attention maps, on the right of ``panels``."""
+def _colour_bar(
+    fig: FigureBase, tile: AxesImage, panels: Sequence[Axes], *, below: bool = False
+) -> None:
+    """The scale of all attention maps, on the right of ``panels`` or ``below`` them."""
     labels = [f"{tick:g}" for tick in WEIGHT_TICKS]
-    bar = fig.colorbar(tile, ax=list(panels), ticks=WEIGHT_TICKS, pad=0.02, aspect=24)
-    bar.ax.set_yticklabels(labels)
+    bar = fig.colorbar(
+        tile, ax=list(panels), ticks=WEIGHT_TICKS, pad=0.02, aspect=24,
+        location="bottom" if below else "right",
+    )  # fmt: skip
+    bar.set_ticklabels(labels)
     bar.set_label("attention weight")
     bar.outline.set_visible(False)
 
@@ -144,29 +157,39 @@ def _name_tokens(axes: Axes, weights: Float[Tensor, "query key"], tokens: Tokens
 
 
 @styled
+@also_narrow
 def attention_maps(
-    maps: Mapping[str, Float[Tensor, "query key"]], tokens: Mapping[str, Tokens] | None = None
+    maps: Mapping[str, Float[Tensor, "query key"]],
+    tokens: Mapping[str, Tokens] | None = None,
+    *,
+    narrow: bool = False,
 ) -> Figure:
     """A few attention maps side by side; rows are queries, columns are keys.
 
     Args:
         maps: attention weights, by title.
         tokens: the tokens of each map, by title.
+        narrow: whether to draw the layout for phones, with the maps below each other.
 
     Raises:
         TfmrError: if the numbers of tokens and of weights differ.
     """
     rows = max(len(weights) for weights in maps.values())
-    height = 1.4 + 0.19 * rows if tokens else 0.5 + 5.5 / len(maps)
-    fig, panels = figure(1, len(maps), height=height)
+    if narrow:
+        height = 1.3 + 0.19 * rows if tokens else 2.9
+        fig, panels = figure(len(maps), 1, height=height * len(maps) + 0.6, width=NARROW)
+    else:
+        height = 1.4 + 0.19 * rows if tokens else 0.5 + 5.5 / len(maps)
+        fig, panels = figure(1, len(maps), height=height)
     for axes, (name, weights) in zip(panels, maps.items(), strict=True):
         tile = _tile(axes, weights)
         if tokens:
             _name_tokens(axes, weights, tokens[name])
-        axes.set_title(fill(name, 50 // len(maps)))
+        axes.set_title(fill(name, 25 if narrow else 50 // len(maps)))
         axes.set_xlabel("key")
-    panels[0].set_ylabel("query")
-    _colour_bar(fig, tile, panels)
+    for axes in panels if narrow else panels[:1]:
+        axes.set_ylabel("query")
+    _colour_bar(fig, tile, panels, below=narrow)
     fig.alt = (
         f"Attention maps of one sentence, with one row per query and one column per key:"
         f" {'; '.join(maps)}. {SCALE}"
@@ -229,14 +252,18 @@ def _blocks(lost: Mapping[str, Sequence[Sequence[int | float]]]) -> int:
 
 
 @styled
+@also_narrow
 def sublayer_ablation(
     lost: Mapping[str, Mapping[str, int | float]],
     unit: str,
     *,
     digits: int = 1,
     intervals: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
+    narrow: bool = False,
 ) -> Figure:
     """Bars of the loss of quality when a sublayer is ablated, coloured by group.
+
+    A group that is named after a role, such as the encoder, has the hue of the role.
 
     The axis is broken if one bar is more than twice as long as all others, which would be hard to
     compare beside it.
@@ -246,6 +273,7 @@ def sublayer_ablation(
         unit: unit of the loss.
         digits: decimal places.
         intervals: lower and upper end of the interval of each value, as ``lost``.
+        narrow: whether to draw the layout for phones.
     """
     parts = [(group, name, value) for group, named in lost.items() for name, value in named.items()]
     ranges = [
@@ -255,23 +283,24 @@ def sublayer_ablation(
     lowest = min(0.0, *(low for low, _ in ranges))
     broken = second > 0 and start > 2 * second - lowest
     span = (second if broken else max(end, 0.0)) - lowest
-    limits = [(lowest - 0.04 * span, lowest + 1.15 * span)]
+    gap, room = (0.06, 0.36) if narrow else (0.03, 0.2)  # for the number
+    limits = [(lowest - 0.04 * span, lowest + (room + 0.95) * span)]
     if broken:
         # The same scale on both sides of the break.
-        limits.append((start - 0.1 * span, end + 0.2 * span))
+        limits.append((start - 0.1 * span, end + room * span))
     fig, panels = figure(
-        1, len(limits), height=0.6 + 0.25 * len(parts), sharey=True,
-        width_ratios=[right - left for left, right in limits],
+        1, len(limits), height=0.6 + 0.25 * len(parts), width=NARROW if narrow else WIDTH,
+        sharey=True, width_ratios=[right - left for left, right in limits],
     )  # fmt: skip
     axes = panels[0]
-    colours = dict(zip(lost, cycle(CYCLE), strict=False))
+    hues = {group: ROLES.get(group, hue) for group, hue in zip(lost, cycle(CYCLE), strict=False)}
     for place, ((group, _, value), (low, high)) in enumerate(zip(parts, ranges, strict=True)):
         for panel in panels:
-            panel.barh(place, value, color=colours[group], height=0.7)
+            panel.barh(place, value, color=hues[group], height=0.7)
             if intervals:
                 panel.plot((low, high), (place, place), color=INK, lw=1.4, path_effects=[HALO])
         panels[-1 if high == end else 0].text(
-            max(high, 0) + 0.03 * span, place, minus(f"{value:.{digits}f}"),
+            max(high, 0) + gap * span, place, minus(f"{value:.{digits}f}"),
             va="center", fontsize=9,
         )  # fmt: skip
     axes.set_yticks(range(len(parts)), [f"{group}, {name}" for group, name, _ in parts])
@@ -304,20 +333,20 @@ def sublayer_ablation(
 def residual_stream_norms(
     names: Sequence[str], norms: Sequence[int | float], added: Sequence[int | float]
 ) -> Figure:
-    """Mean norms of the residual stream after each sublayer, and of the sublayer outputs.
+    """Mean vector norms of the residual stream after each sublayer, and of the sublayer outputs.
 
     Args:
         names: the sublayers, in order.
-        norms: norms of the residual stream: of the embeddings, then after each sublayer.
-        added: norms of the sublayer outputs.
+        norms: vector norms of the residual stream: of the embeddings, then after each sublayer.
+        added: vector norms of the sublayer outputs.
 
     Raises:
         TfmrError: if the numbers of names and values do not match.
     """
     require(
         len(norms) == len(names) + 1 and len(added) == len(names),
-        f"{len(names)} sublayers need {len(names) + 1} norms of the stream and {len(names)} of "
-        f"sublayer outputs: got {len(norms)} and {len(added)}",
+        f"{len(names)} sublayers need {len(names) + 1} vector norms of the stream and "
+        f"{len(names)} of sublayer outputs: got {len(norms)} and {len(added)}",
     )
     fig, (axes,) = figure(height=2.7)
     axes.bar(
@@ -327,14 +356,16 @@ def residual_stream_norms(
         range(len(norms)), list(norms), "o-", color=BLUE, markersize=4, label="residual stream"
     )
     axes.set_xticks(range(len(norms)), ["embedding", *names], rotation=40, ha="right")
-    axes.set_ylabel("mean norm")
+    axes.set_ylabel("mean vector norm")
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left")
     listed = ", ".join(
         f"{name} output {output:.1f}, stream {norm:.1f}"
         for name, output, norm in zip(names, added, norms[1:], strict=True)
     )
-    fig.alt = f"Mean norm of the residual stream: {norms[0]:.1f} for the embedding; {listed}."
+    fig.alt = (
+        f"Mean vector norm of the residual stream: {norms[0]:.1f} for the embedding; {listed}."
+    )
     return fig
 
 
@@ -344,14 +375,18 @@ def _depths(number: int) -> list[str]:
 
 
 @styled
+@also_narrow
 def lens_table(
     inputs: Sequence[str],
     predicted: Sequence[Sequence[str]],
     probabilities: Float[Tensor, "position depth"],
+    *,
+    narrow: bool = False,
 ) -> Figure:
     """The logit lens for one sentence: the most probable token at each depth of the decoder.
 
     One row per position and one column per depth. A token that agrees with the last column is bold.
+    In the ``narrow`` layout, the probability is below the token.
 
     Args:
         inputs: the input token of each position.
@@ -368,18 +403,21 @@ def lens_table(
         f"probabilities of {positions} positions and {n_depths} depths need as many tokens: got "
         f"{len(inputs)} input tokens and {[len(row) for row in predicted]} predicted ones",
     )
-    fig, (axes,) = figure(height=0.55 + 0.27 * positions)
+    row_height, between = (0.4, "\n") if narrow else (0.27, "  ")
+    fig, (axes,) = figure(height=0.55 + row_height * positions, width=NARROW if narrow else WIDTH)
     axes.imshow(probabilities.tolist(), cmap=HEAT, vmin=0, vmax=1, aspect="auto")
     for position, row in enumerate(predicted):
         for depth, token in enumerate(row):
             probability = float(probabilities[position, depth])
             axes.text(
-                depth, position, f"{token}  {probability:.2f}",
+                depth, position, f"{token}{between}{probability:.2f}",
                 ha="center", va="center", fontsize=9,
                 fontweight="bold" if token == row[-1] else "normal",
                 color=text_colour(HEAT(probability)),
             )  # fmt: skip
-    axes.set_xticks(range(n_depths), _depths(n_depths))
+    # The first name is wider than a column of the narrow layout.
+    names = [name.replace("embeddings", "embed-\ndings") for name in _depths(n_depths)]
+    axes.set_xticks(range(n_depths), names if narrow else _depths(n_depths))
     axes.xaxis.tick_top()
     axes.set_yticks(range(positions), list(inputs))
     axes.set_ylabel("input token")

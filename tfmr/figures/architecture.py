@@ -9,14 +9,22 @@ from torch import Tensor
 
 from tfmr.errors import require
 from tfmr.figures.diagram import Point, box, line, operation, sheet
+from tfmr.figures.narrow import NARROW
 from tfmr.figures.palette import DECODER, ENCODER, KEY, QUERY, ROLES, VALUE
-from tfmr.figures.style import INK, MUTED, WIDTH, Figure, figure, heatmap, styled
+from tfmr.figures.style import INK, MUTED, WIDTH, Figure, also_narrow, figure, heatmap, styled
 
 BOX_WIDTH = 3.6
 
 
 def _column(
-    axes: Axes, x: float, bottom: float, parts: Sequence[str], side: float, colour: str
+    axes: Axes,
+    x: float,
+    bottom: float,
+    parts: Sequence[str],
+    side: float,
+    colour: str,
+    width: float = BOX_WIDTH,
+    fontsize: int | float = 11,
 ) -> dict[str, float]:
     """Draw ``parts`` upwards from ``bottom``, with residual connections at a distance of ``side``.
 
@@ -45,7 +53,8 @@ def _column(
             below = y + 0.26
         else:
             line(axes, (x, below), (x, y - 0.36))
-            box(axes, (x, y), part, MUTED if part == "layer norm" else colour, (BOX_WIDTH, 0.72))
+            own = MUTED if part == "layer norm" else colour
+            box(axes, (x, y), part, own, (width, 0.72), fontsize)
             below = y + 0.36
         heights[part] = y
     line(axes, (x, below), (x, y + 0.9))
@@ -53,16 +62,23 @@ def _column(
 
 
 @styled
-def encoder_block() -> Figure:
+@also_narrow
+def encoder_block(*, narrow: bool = False) -> Figure:
     """An encoder block with post-norm, as in the paper, and with pre-norm."""
     post = ["fork", "self-attention", "+", "layer norm", "fork", "feed-forward", "+", "layer norm"]
     pre = ["fork", "layer norm", "self-attention", "+", "fork", "layer norm", "feed-forward", "+"]
-    fig, axes = sheet(11.0, 9.05)
-    for x, title, parts in ((2.4, "post-norm (the paper)", post), (7.9, "pre-norm", pre)):
-        heights = _column(axes, x, 0.75, parts, side=2.1, colour=ENCODER)
+    fig, axes = sheet(6.0, 9.45, NARROW) if narrow else sheet(11.0, 9.05)
+    width, side, fontsize = (2.3, 1.4, 9.5) if narrow else (BOX_WIDTH, 2.1, 11.0)
+    paper = "post-norm\n(the paper)" if narrow else "post-norm (the paper)"
+    places = (1.22, 4.3) if narrow else (2.4, 7.9)
+    for x, title, parts in zip(places, (paper, "pre-norm"), (post, pre), strict=True):
+        heights = _column(axes, x, 0.75, parts, side, ENCODER, width, fontsize)
         axes.text(x, 0.4, "(n, d)", ha="center", va="center", fontsize=10)
         axes.text(x + 0.25, heights["top"] - 0.25, "(n, d)", va="center", fontsize=10)
-        axes.text(x, 8.75, title, ha="center", va="center", fontsize=12, weight="bold")
+        axes.text(
+            x, 9.35 if narrow else 8.75, title,
+            ha="center", va="top" if narrow else "center", fontsize=12, weight="bold",
+        )  # fmt: skip
     fig.alt = (
         "Two diagrams of an encoder block, from bottom to top. Post-norm, as in the paper:"
         " self-attention, addition, layer norm; feed-forward, addition, layer norm. Pre-norm: layer"
@@ -73,27 +89,32 @@ def encoder_block() -> Figure:
 
 
 @styled
-def decoder_block() -> Figure:
+@also_narrow
+def decoder_block(*, narrow: bool = False) -> Figure:
     """A post-norm decoder block: self-attention, cross-attention over the memory, feed-forward."""
     sublayers = ("masked self-attention", "cross-attention", "feed-forward")
     parts = [part for name in sublayers for part in ("fork", name, "+", "layer norm")]
-    fig, axes = sheet(11.0, 11.85)
-    x = 4.4
-    heights = _column(axes, x, 0.75, parts, side=-2.2, colour=DECODER)
-    axes.text(x, 0.4, "target prefix", ha="center", va="center", fontsize=11)
+    fig, axes = sheet(6.0, 11.85, NARROW) if narrow else sheet(11.0, 11.85)
+    x, side, width, fontsize = (2.05, -1.75, 2.85, 9.5) if narrow else (4.4, -2.2, BOX_WIDTH, 11.0)
+    x_memory, size = (5.22, (1.4, 0.9)) if narrow else (9.4, (2.2, 1.1))
+    heights = _column(axes, x, 0.75, parts, side, DECODER, width, fontsize)
+    axes.text(x, 0.4, "target prefix", ha="center", va="center", fontsize=fontsize)
     axes.text(x + 0.25, heights["top"] - 0.25, "predicts the next token", va="center", fontsize=10)
     cross, own = heights["cross-attention"], heights["masked self-attention"]
-    box(axes, (9.4, cross), "memory", ENCODER, (2.2, 1.1))
-    edge = x + BOX_WIDTH / 2
-    line(axes, (8.3, cross), (edge, cross), colour=ENCODER)
-    middle = (8.3 + edge) / 2
+    edge, start = x + width / 2, x_memory - size[0] / 2
+    box(axes, (x_memory, cross), "memory", ENCODER, size, fontsize)
+    line(axes, (start, cross), (edge, cross), colour=ENCODER)
+    middle = (start + edge) / 2
     axes.text(middle - 0.1, cross + 0.3, "K", ha="right", color=KEY, fontsize=11)
     axes.text(middle + 0.1, cross + 0.3, "V", ha="left", color=VALUE, fontsize=11)
     axes.text(x + 0.2, cross - 0.62, "Q", va="center", color=QUERY, fontsize=11)
-    axes.text(9.4, cross - 0.95, "from the encoder", ha="center", fontsize=10)
-    _triangle(axes, (8.8, own - 0.6), 0.4)
-    line(axes, (8.8, own), (edge, own))
-    axes.text((8.8 + edge) / 2, own + 0.2, "causal mask", ha="center", fontsize=10)
+    origin = "from the\nencoder" if narrow else "from the encoder"
+    axes.text(x_memory, cross - size[1] / 2 - 0.15, origin, ha="center", va="top", fontsize=10)
+    mask = start if narrow else 8.8
+    _triangle(axes, (mask, own - 0.6), 0.4)
+    line(axes, (mask, own), (edge, own))
+    at = (mask + 0.6, own + 0.75) if narrow else ((mask + edge) / 2, own + 0.2)
+    axes.text(*at, "causal mask", ha="center", fontsize=10)
     fig.alt = (
         "A decoder block, from bottom to top, with three sublayers, each followed by an addition"
         " and a layer norm: masked self-attention, whose triangular causal mask lets a position"
@@ -114,26 +135,33 @@ def _triangle(axes: Axes, corner: Point, size: float, n: int = 3) -> None:
 
 
 @styled
-def encoder_decoder_stacks(n_layers: int = 3) -> Figure:
+@also_narrow
+def encoder_decoder_stacks(n_layers: int = 3, *, narrow: bool = False) -> Figure:
     """Both stacks: the output of the last encoder block is an input of every decoder block."""
-    fig, axes = sheet(10.4, 1.95 + 1.15 * n_layers)
-    left, right, middle = 2.1, 8.1, 5.1
+    height = 1.95 + 1.15 * n_layers
+    fig, axes = sheet(6.0, height, NARROW) if narrow else sheet(10.4, height)
+    left, right, middle, width, fontsize = (
+        (1.3, 4.7, 2.9, 2.45, 9.5) if narrow else (2.1, 8.1, 5.1, 3.6, 11.0)
+    )
     heights = [1.6 + 1.15 * level for level in range(n_layers)]
     top = heights[-1]
     for x, name, below in ((left, "encoder", "source"), (right, "decoder", "target prefix")):
-        axes.text(x, 0.35, below, ha="center", va="center", fontsize=11.5)
+        axes.text(x, 0.35, below, ha="center", va="center", fontsize=fontsize + 0.5)
         line(axes, (x, 0.65), (x, heights[0] - 0.36))
         for level, y in enumerate(heights):
-            box(axes, (x, y), f"{name} block {level + 1}", ROLES[name], (3.6, 0.72))
+            box(axes, (x, y), f"{name} block {level + 1}", ROLES[name], (width, 0.72), fontsize)
             if level:
                 line(axes, (x, heights[level - 1] + 0.36), (x, y - 0.36))
     path = ((left, top + 0.36), (left, top + 0.9), (middle, top + 0.9), (middle, heights[0]))
     axes.plot(*zip(*path, strict=True), color=ENCODER, lw=1.6)
-    axes.text((left + middle) / 2, top + 1.15, "memory", ha="center", color=ENCODER, fontsize=12)
+    axes.text(
+        (left + middle) / 2, top + 1.15, "memory",
+        ha="center", va="center", color=ENCODER, fontsize=fontsize + 1,
+    )  # fmt: skip
     for y in heights:
-        line(axes, (middle, y), (right - 1.8, y), colour=ENCODER)
+        line(axes, (middle, y), (right - width / 2, y), colour=ENCODER)
     line(axes, (right, top + 0.36), (right, top + 0.9))
-    axes.text(right, top + 1.15, "next token", ha="center", va="center", fontsize=11.5)
+    axes.text(right, top + 1.15, "next token", ha="center", va="center", fontsize=fontsize + 0.5)
     fig.alt = (
         f"Two stacks of {n_layers} blocks. The source passes through the encoder blocks in order."
         f" The output of the last one, the memory, is an input of each of the {n_layers} decoder"
@@ -144,24 +172,32 @@ def encoder_decoder_stacks(n_layers: int = 3) -> Figure:
 
 
 @styled
-def right_shift(sentence: Sequence[str]) -> Figure:
+@also_narrow
+def right_shift(sentence: Sequence[str], *, narrow: bool = False) -> Figure:
     """Inputs and labels of the decoder for a ``sentence`` from BOS to EOS."""
     inputs, labels = sentence[:-1], sentence[1:]
     step, n = 2.1, len(inputs)
-    fig, axes = sheet(step * (n + 1) + 1.5, 4.0)
-    for y, name in ((0.4, "inputs"), (3.55, "labels")):
-        axes.text(0.1, y, name, va="center", fontsize=11, color=MUTED)
-    first = 2.4
-    box(axes, (first + step * (n - 1) / 2, 2.0), "decoder", DECODER, (step * (n - 1) + 1.9, 0.75))
+    if narrow:  # the names of the rows are in lines of their own
+        fig, axes = sheet(step * (n + 1) + 0.2, 6.8, NARROW)
+        first, fontsize, low, names, tall = step / 2 + 0.1, 9.5, 1.2, (0.3, 6.5), 1.2
+    else:
+        fig, axes = sheet(step * (n + 1) + 1.5, 4.0)
+        first, fontsize, low, names, tall = 2.4, 12.0, 0.4, (0.4, 3.55), 0.75
+    high = names[1] - 0.9 if narrow else names[1]
+    middle = (low + high) / 2
+    for y, name in zip(names, ("inputs", "labels"), strict=True):
+        axes.text(0.1, y, name, va="center", fontsize=min(11, fontsize), color=MUTED)
+    centre = (first + step * (n - 1) / 2, middle)
+    box(axes, centre, "decoder", DECODER, (step * (n - 1) + 1.9, tall), min(11, fontsize))
     for position, (token, label) in enumerate(zip(inputs, labels, strict=True)):
         x = first + step * position
-        axes.text(x, 0.4, token, ha="center", va="center", fontsize=12)
-        axes.text(x, 3.55, label, ha="center", va="center", fontsize=12)
-        line(axes, (x, 0.75), (x, 1.6))
-        line(axes, (x, 2.4), (x, 3.2))
+        axes.text(x, low, token, ha="center", va="center", fontsize=fontsize)
+        axes.text(x, high, label, ha="center", va="center", fontsize=fontsize)
+        line(axes, (x, low + 0.35), (x, middle - tall / 2 - 0.02))
+        line(axes, (x, middle + tall / 2 + 0.02), (x, high - 0.35))
     end = first + step * n
-    axes.text(end, 0.4, sentence[-1], ha="center", va="center", fontsize=12, color=MUTED)
-    axes.plot([end - 0.75, end + 0.75], [0.4, 0.4], color=MUTED, lw=1.6)
+    axes.text(end, low, sentence[-1], ha="center", va="center", fontsize=fontsize, color=MUTED)
+    axes.plot([end - 0.75, end + 0.75], [low, low], color=MUTED, lw=1.6)
     pairs = ", ".join(f"{a} to {b}" for a, b in zip(inputs, labels, strict=True))
     fig.alt = (
         f"Below the decoder, its inputs, {' '.join(inputs)}; above it, the label at each position,"

@@ -4,10 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise
 from statistics import mean
+from textwrap import fill
 
 from matplotlib.ticker import NullLocator
 
 from tfmr.errors import require
+from tfmr.figures.narrow import NARROW
 from tfmr.figures.style import (
     BLUE,
     CYCLE,
@@ -17,7 +19,9 @@ from tfmr.figures.style import (
     INK,
     MUTED,
     ORANGE,
+    WIDTH,
     Figure,
+    also_narrow,
     figure,
     styled,
 )
@@ -27,7 +31,8 @@ Edges = Sequence[tuple[int, int]]
 
 
 @styled
-def paths(stacks: Mapping[str, Sequence[Edges]], length: int) -> Figure:
+@also_narrow
+def paths(stacks: Mapping[str, Sequence[Edges]], length: int, *, narrow: bool = False) -> Figure:
     """The connections of stacked layers, with a shortest path from the first to the last position.
 
     Args:
@@ -35,14 +40,24 @@ def paths(stacks: Mapping[str, Sequence[Edges]], length: int) -> Figure:
             within the outputs of a layer, as in a recurrent network, leads from output to output;
             it is given as a pair of negative positions, from −1.
         length: number of positions.
+        narrow: whether to draw the layout for phones, with up to three stacks in a row.
 
     Raises:
         TfmrError: if a stack does not connect the first position with the last.
     """
-    deepest = max(len(layers) for layers in stacks.values())
-    fig, axes = figure(1, len(stacks), height=0.48 * deepest + 0.9)
+    columns = min(3, len(stacks)) if narrow else len(stacks)
+    rows = -(-len(stacks) // columns)
+    depths = [len(layers) for layers in stacks.values()]
+    tallest = [max(depths[row * columns : (row + 1) * columns]) for row in range(rows)]
+    fig, panels = figure(
+        rows, columns, height=0.48 * sum(tallest) + 0.9 * rows, width=NARROW if narrow else WIDTH,
+        height_ratios=[0.48 * tall + 0.9 for tall in tallest],
+    )  # fmt: skip
+    axes, unused = panels[: len(stacks)], panels[len(stacks) :]
+    for ax in unused:
+        ax.remove()
     lengths = {}
-    for ax, (name, layers) in zip(axes, stacks.items(), strict=True):
+    for place, (ax, (name, layers)) in enumerate(zip(axes, stacks.items(), strict=True)):
         links = _links(layers)
         path = _shortest(links, (0, 0), (len(layers), length - 1))
         require(
@@ -62,7 +77,7 @@ def paths(stacks: Mapping[str, Sequence[Edges]], length: int) -> Figure:
         for layer in range(len(layers) + 1):
             ax.plot(range(length), [layer] * length, "o", ms=3.6, color=INK, zorder=4)
         ax.set_title(f"{name}\n{lengths[name]}", fontsize=9.5)
-        ax.set(xlim=(-0.6, length - 0.4), ylim=(-0.25, deepest + 0.25))
+        ax.set(xlim=(-0.6, length - 0.4), ylim=(-0.25, tallest[place // columns] + 0.25))
         ax.axis("off")
     found = "; ".join(
         f"{' '.join(name.split())}: {steps}".replace("$", "") for name, steps in lengths.items()
@@ -169,11 +184,14 @@ def relative_time(
 
 
 @styled
+@also_narrow
 def accuracy_by_distance(
     distances: Sequence[int],
     curves: Mapping[str, Sequence[Sequence[float]]],
     reach: Mapping[str, int | None],
     chance: float,
+    *,
+    narrow: bool = False,
 ) -> Figure:
     """The mean accuracy of the seeds by distance, one panel for each layer type.
 
@@ -182,9 +200,14 @@ def accuracy_by_distance(
         curves: by layer, the accuracies of each seed, one per distance.
         reach: the largest distance that the stack connects, drawn as a vertical line.
         chance: accuracy at chance level.
+        narrow: whether to draw the layout for phones, with two panels in a row.
     """
-    rows = -(-len(curves) // 3)
-    fig, axes = figure(rows, 3, height=1.75 * rows, sharex=True, sharey=True)
+    columns = 2 if narrow else 3
+    rows = -(-len(curves) // columns)
+    fig, axes = figure(
+        rows, columns, height=1.75 * rows, width=NARROW if narrow else WIDTH,
+        sharex=True, sharey=True,
+    )  # fmt: skip
     parts = []
     for ax, (name, seeds), colour in zip(axes, curves.items(), cycle(CYCLE), strict=False):
         ax.axhline(chance, color=MUTED, lw=1, ls="--")
@@ -195,7 +218,7 @@ def accuracy_by_distance(
         ax.semilogx(distances, means, color=colour)
         for values in seeds:
             ax.plot(distances, values, "o", ms=3.5, color=colour, alpha=0.5, mew=0, clip_on=False)
-        ax.set_title(name, fontsize=9.5)
+        ax.set_title(fill(name, 14, break_on_hyphens=False) if narrow else name, fontsize=9.5)
         ax.set(ylim=(0, 1.03))
         shown = list(distances)[::-2][::-1]
         ax.set_xticks(shown, [str(distance) for distance in shown])
@@ -203,9 +226,9 @@ def accuracy_by_distance(
         found = ", ".join(f"{y:.2f} at {x}" for x, y in zip(distances, means, strict=True))
         suffix = "" if limit is None else f" (reach {limit})"
         parts.append(f"{name}{suffix}: {found}")
-    for ax in axes[-3:]:
+    for ax in axes[-columns:]:
         ax.set_xlabel("distance")
-    for ax in axes[::3]:
+    for ax in axes[::columns]:
         ax.set_ylabel("accuracy")
     fig.alt = (
         f"Accuracy by distance, mean of {len(next(iter(curves.values())))} seeds; chance is "

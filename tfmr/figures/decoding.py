@@ -5,6 +5,7 @@ from itertools import cycle
 from typing import NamedTuple
 
 from tfmr.errors import require
+from tfmr.figures.narrow import NARROW
 from tfmr.figures.style import (
     BLUE,
     CYCLE,
@@ -12,7 +13,9 @@ from tfmr.figures.style import (
     INK,
     MUTED,
     ORANGE,
+    WIDTH,
     Figure,
+    also_narrow,
     figure,
     styled,
 )
@@ -49,11 +52,14 @@ def _text(steps: Sequence[Sequence[Candidate]], end: tuple[int, int]) -> str:
 
 
 @styled
+@also_narrow
 def beam_tree(
     steps: Sequence[Sequence[Candidate]],
     best: tuple[int, int],
     start: str = "<bos>",
     title: str = "Beam search: log-probability of each candidate",
+    *,
+    narrow: bool = False,
 ) -> Figure:
     """The candidates of a beam search, kept and pruned, step by step from left to right.
 
@@ -61,7 +67,8 @@ def beam_tree(
         steps: the candidates of each step.
         best: step and index of the last candidate of the translation, whose path is highlighted.
         start: the first token of all hypotheses.
-        title: what the tree shows.
+        title: what the tree shows; in the narrow layout, it begins a new line after its colon.
+        narrow: whether to draw the layout for phones.
 
     Raises:
         TfmrError: if the parent of a candidate does not exist or was pruned.
@@ -84,10 +91,11 @@ def beam_tree(
             heights[index] = (len(candidates) - 1) / 2 - row
         places.append(heights)
     rows = max(len(candidates) for candidates in steps)
-    fig, (axes,) = figure(height=0.8 + 0.46 * rows)
-    axes.set(xlim=(-0.45, len(steps) + 0.45), ylim=(-rows / 2, rows / 2 + 0.45))
+    margin = 0.42 if narrow else 0.45
+    fig, (axes,) = figure(height=0.8 + 0.46 * rows, width=NARROW if narrow else WIDTH)
+    axes.set(xlim=(-margin, len(steps) + margin), ylim=(-rows / 2, rows / 2 + 0.45))
     axes.axis("off")
-    axes.set_title(title, loc="left")
+    axes.set_title(title.replace(": ", ":\n") if narrow else title, loc="left")
     for x in range(1, len(steps) + 1):
         axes.text(x, rows / 2 + 0.2, f"step {x}", ha="center", va="center", color=MUTED, fontsize=9)
     chosen = _path(steps, best)
@@ -149,7 +157,7 @@ def length_penalty(
             name, (lengths[-1], values[-1]), xytext=(5, 0), textcoords="offset points",
             va="center", color=colour, annotation_clip=False,
         )  # fmt: skip
-    axes.set(xlabel="length of the hypothesis", ylabel="divisor of the score")
+    axes.set(xlabel="length of the hypothesis", ylabel="divisor of the log-probability")
     axes.set_xlim(lengths[0], lengths[-1])
     axes.set_ylim(bottom=0)
     ends = ", ".join(f"{name} {values[-1]:.2f}" for name, values in penalties.items())

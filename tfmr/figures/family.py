@@ -6,6 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from tfmr.errors import require
+from tfmr.figures.narrow import NARROW
 from tfmr.figures.style import (
     BLUE,
     CYCLE,
@@ -14,6 +15,7 @@ from tfmr.figures.style import (
     MUTED,
     ORANGE,
     Figure,
+    also_narrow,
     figure,
     heatmap,
     minus,
@@ -58,7 +60,7 @@ def relative_biases(offsets: Sequence[int], biases: Float[Tensor, "heads offset"
     for head, values in enumerate(biases.tolist()):
         ax.plot(offsets, values, "o-", ms=4, color=CYCLE[head], label=f"head {head + 1}")
     ax.set_xticks(list(offsets), [minus(f"{offset:+d}") for offset in offsets])
-    ax.set(xlabel="position of the key minus position of the query", ylabel="bias")
+    ax.set(xlabel="position of the key\nminus position of the query", ylabel="bias")
     fig.legend(loc="outside right center")
     fig.alt = (
         f"The learned bias of {len(biases)} heads for the offsets {offsets[0]} to {offsets[-1]}, "
@@ -68,10 +70,13 @@ def relative_biases(offsets: Sequence[int], biases: Float[Tensor, "heads offset"
 
 
 @styled
+@also_narrow
 def patch_attention(
     images: Float[Tensor, "image height width"],
     weights: Float[Tensor, "image rows columns"],
     names: Sequence[str],
+    *,
+    narrow: bool = False,
 ) -> Figure:
     """Images with the borders of their patches, and below each the weight of every patch.
 
@@ -79,10 +84,14 @@ def patch_attention(
         images: grey values; dark is high.
         weights: the attention weight of each patch.
         names: the title of each image.
+        narrow: whether to draw the layout for phones.
     """
     count, height = images.shape[:2]
     rows = weights.shape[1]
-    fig, axes = figure(2, count, height=4.2)
+    if narrow:
+        fig, axes = figure(2, count, height=0.5 + 5.8 / count, width=NARROW)
+    else:
+        fig, axes = figure(2, count, height=4.2)
     for k, name in enumerate(names):
         upper, lower = axes[k], axes[count + k]
         upper.imshow(images[k].numpy(), cmap="Greys")
@@ -95,7 +104,7 @@ def patch_attention(
                 ax.axvline(border * size - 0.5, color=GREY, lw=0.8)
         upper.set_title(name)
     axes[0].set_ylabel("image")
-    axes[count].set_ylabel("weight of each patch")
+    axes[count].set_ylabel("patch weight" if narrow else "weight of each patch")
     fig.alt = (
         f"{count} images ({', '.join(names)}), cut into {rows} × {rows} patches. Below each image, "
         "a darker patch has a greater attention weight; each map has its own scale."
@@ -104,7 +113,10 @@ def patch_attention(
 
 
 @styled
-def change_effects(effects: Mapping[str, tuple[float, float, float]], baseline: str) -> Figure:
+@also_narrow
+def change_effects(
+    effects: Mapping[str, tuple[float, float, float]], baseline: str, *, narrow: bool = False
+) -> Figure:
     """The difference of the loss that each change makes, with its confidence interval.
 
     An interval that contains zero is grey: the difference is within the noise.
@@ -113,8 +125,12 @@ def change_effects(effects: Mapping[str, tuple[float, float, float]], baseline: 
         effects: by change, the mean and the lower and upper end of its interval, in nats; negative
             is better.
         baseline: what was changed.
+        narrow: whether to draw the layout for phones, with the names above the intervals.
     """
-    fig, (ax,) = figure(height=0.33 * len(effects) + 0.7)
+    if narrow:
+        fig, (ax,) = figure(height=0.42 * len(effects) + 0.7, width=NARROW)
+    else:
+        fig, (ax,) = figure(height=0.33 * len(effects) + 0.7)
     ax.axvline(0, color=MUTED, lw=1.2, ls="--")
     parts = []
     for row, (name, (middle, low, high)) in enumerate(effects.items()):
@@ -125,8 +141,11 @@ def change_effects(effects: Mapping[str, tuple[float, float, float]], baseline: 
         verdict = " (within the noise)" if noise else ""
         numbers = [minus(f"{value:+.3f}") for value in (middle, low, high)]
         parts.append(f"{name} {numbers[0]} [{numbers[1]}, {numbers[2]}]{verdict}")
-    ax.set_yticks(range(len(effects)), list(effects))
-    ax.invert_yaxis()
+        if narrow:
+            at = ax.get_yaxis_transform()
+            ax.text(0.02, row - 0.22, name, transform=at, va="bottom", fontsize=9)
+    ax.set_yticks(range(len(effects)), [] if narrow else list(effects))
+    ax.set_ylim(len(effects) - 0.5, -0.8 if narrow else -0.5)
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel(f"change of the loss from {baseline}\n(nats per token)")
     fig.alt = f"Change of the loss compared with {baseline}, in nats: {'; '.join(parts)}."

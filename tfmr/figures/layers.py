@@ -15,6 +15,7 @@ from matplotlib.transforms import Transform, blended_transform_factory
 
 from tfmr.errors import require
 from tfmr.figures.diagram import box, line, operation
+from tfmr.figures.narrow import NARROW
 from tfmr.figures.style import (
     BLUE,
     CYCLE,
@@ -22,7 +23,9 @@ from tfmr.figures.style import (
     INK,
     MUTED,
     ORANGE,
+    WIDTH,
     Figure,
+    also_narrow,
     figure,
     label_ends,
     styled,
@@ -127,26 +130,29 @@ def normalisation_axes(tokens: int, d_model: int) -> Figure:
 
 
 @styled
-def norm_placement() -> Figure:
+@also_narrow
+def norm_placement(*, narrow: bool = False) -> Figure:
     """A sublayer with post-norm and with pre-norm; the thick line is the residual stream."""
-    fig, panels = figure(2, 1, height=3.3)
+    fig, panels = figure(2, 1, height=2.6 if narrow else 3.3, width=NARROW if narrow else WIDTH)
+    size, high, fontsize = ((3.0, 1.1), 1.7, 9.5) if narrow else ((2.2, 0.8), 1.4, 11.0)
+    plus = 0.42 if narrow else 0.32
     for axes, title in zip(panels, ("post-norm", "pre-norm"), strict=True):
-        axes.set(xlim=(0, 12.4), ylim=(-0.6, 2.2), aspect="equal")
+        axes.set(xlim=(0, 12.4), ylim=(-0.6, high + 0.8), aspect="equal")
         axes.set_title(title, loc="left")
         axes.axis("off")
         axes.plot((0.6, 11.55), (0, 0), color=INK, lw=3.2, solid_capstyle="butt")
         line(axes, (11.0, 0.0), (11.8, 0.0), colour=INK)
         axes.text(0.3, 0, "$x$", ha="center", va="center", fontsize=12)
     post, pre = panels
-    size = (2.2, 0.8)
-    line(post, (1.5, 0.0), (1.5, 1.4), (6.5, 1.4), (6.5, 0.32))
-    box(post, (4.0, 1.4), "sublayer", INK, size)
+    line(post, (1.5, 0.0), (1.5, high), (6.5, high), (6.5, plus))
+    box(post, (4.0, high), "sublayer", INK, size, fontsize)
     operation(post, (6.5, 0.0), "+")
-    box(post, (9.2, 0.0), "layer norm", MUTED, size)
-    line(pre, (1.5, 0.0), (1.5, 1.4), (9.2, 1.4), (9.2, 0.32))
-    box(pre, (3.7, 1.4), "layer norm", MUTED, size)
-    box(pre, (6.7, 1.4), "sublayer", INK, size)
-    operation(pre, (9.2, 0.0), "+")
+    box(post, (9.2, 0.0), "layer norm", MUTED, size, fontsize)
+    norm, sublayer, end = (3.6, 7.1, 9.5) if narrow else (3.7, 6.7, 9.2)
+    line(pre, (1.5, 0.0), (1.5, high), (end, high), (end, plus))
+    box(pre, (norm, high), "layer norm", MUTED, size, fontsize)
+    box(pre, (sublayer, high), "sublayer", INK, size, fontsize)
+    operation(pre, (end, 0.0), "+")
     fig.alt = (
         "Two diagrams of one sublayer and the residual stream. With post-norm, the output of the"
         " sublayer is added to the stream, and the layer norm is part of the stream. With pre-norm,"

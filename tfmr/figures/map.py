@@ -11,8 +11,7 @@ from html import escape
 from textwrap import wrap
 
 from tfmr.errors import require
-from tfmr.figures.palette import ENCODER
-from tfmr.figures.style import BLUE, INK, MUTED
+from tfmr.figures.palette import DECODER, ENCODER, INK, MUTED, PAGE, rgb
 
 CHAPTERS = {
     4: "04-self-attention.ipynb",
@@ -127,6 +126,27 @@ LABELS: Sequence[tuple[int, int, str, str]] = (
     (4, 38, "start", "is a chapter."),
 )
 
+HUES = {"encoder": ENCODER, "decoder": DECODER, "output": MUTED}
+"""The hue of the parts of each side, as in the live figure of the architecture."""
+
+
+def _tint(colour: str, share: int | float) -> str:
+    """A ``share`` of the ``colour`` on the page."""
+    mixed = (page + share * (own - page) for own, page in zip(rgb(colour), rgb(PAGE), strict=True))
+    return "#" + "".join(f"{round(255 * part):02x}" for part in mixed)
+
+
+def _side(name: str, hue: str) -> str:
+    """The style of the parts of one side: pale, and in the full hue where they are highlighted."""
+    return f"""
+.tfmr-map .{name} circle {{ stroke: {_tint(hue, 0.6)} }}
+.tfmr-map .{name} rect {{ fill: {_tint(hue, 0.16)}; stroke: {_tint(hue, 0.6)} }}
+.tfmr-map .{name} .frame {{ fill: {_tint(hue, 0.05)} }}
+.tfmr-map .{name}.on rect {{ fill: {hue}; stroke: {hue}; stroke-width: 3 }}
+.tfmr-map .{name}.on .frame {{ fill: {_tint(hue, 0.16)} }}
+.tfmr-map .{name}.on .number {{ fill: {hue} }}"""
+
+
 STYLE = f"""
 .tfmr-map text {{ font: 14px sans-serif; fill: {INK} }}
 .tfmr-map path {{ color: {MUTED}; fill: none; stroke: currentColor; stroke-width: 1.5 }}
@@ -135,15 +155,10 @@ STYLE = f"""
 .tfmr-map .tied {{ color: {INK}; stroke-dasharray: 2 3 }}
 .tfmr-map .generated {{ stroke-dasharray: 6 4 }}
 .tfmr-map .head {{ fill: currentColor; stroke-dasharray: none }}
-.tfmr-map a rect {{ fill: #eaf2f9; stroke: #8fb0cb }}
-.tfmr-map a .frame {{ fill: #fff }}
-.tfmr-map circle {{ fill: #fff; stroke: #8fb0cb }}
+.tfmr-map circle {{ fill: #fff }}
 .tfmr-map .number {{ font-size: 13px; font-weight: bold; text-anchor: middle }}
-.tfmr-map .on rect {{ fill: {BLUE}; stroke: {BLUE} }}
-.tfmr-map .on .frame {{ fill: #d5e7f4; stroke-width: 2.5 }}
-.tfmr-map .on text {{ fill: #fff }}
-.tfmr-map .on .number {{ fill: {BLUE} }}
-.tfmr-map a:focus rect, .tfmr-map a:hover rect {{ stroke: {INK}; stroke-width: 2 }}
+.tfmr-map .on text {{ fill: #fff }}{"".join(_side(name, hue) for name, hue in HUES.items())}
+.tfmr-map a[href]:focus rect, .tfmr-map a[href]:hover rect {{ stroke: {INK}; stroke-width: 2 }}
 """
 
 
@@ -262,11 +277,11 @@ def _drawn(part: Part, highlighted: bool) -> str:
         f'<circle cx="{centre}" cy="{middle:g}" r="10"/>'
         f'<text class="number" x="{centre}" y="{middle + 4.5:g}">{part.chapter}</text>'
     )
-    state = ' class="on"' if highlighted else ""
+    state = f"{part.side} on" if highlighted else part.side
     title = escape(f"{name}: chapter {part.chapter}")
     return (
-        f'<a href="{part.file}"{state}><title>{title}</title>{"".join(shapes)}{"".join(texts)}'
-        f"{number}</a>"
+        f'<a href="{part.file}" class="{state}"><title>{title}</title>'
+        f"{''.join(shapes)}{''.join(texts)}{number}</a>"
     )
 
 

@@ -5,8 +5,20 @@ from itertools import cycle
 
 from matplotlib.patches import FancyBboxPatch
 
-from tfmr.figures.palette import DECODER, ENCODER
-from tfmr.figures.style import CYCLE, INK, MUTED, ORANGE, Figure, figure, styled
+from tfmr.figures.narrow import NARROW
+from tfmr.figures.palette import DECODER, ENCODER, ROLES
+from tfmr.figures.style import (
+    CYCLE,
+    INK,
+    MUTED,
+    ORANGE,
+    WIDTH,
+    Figure,
+    also_narrow,
+    figure,
+    styled,
+    text_colour,
+)
 
 Stages = Sequence[tuple[str, Sequence[int]]]
 """The stages of one side of the model, with the shape of the output of each."""
@@ -16,7 +28,8 @@ MASKS = {"encoder": "padding mask", "decoder": "causal mask, source padding mask
 
 
 @styled
-def transformer_shapes(source: Stages, target: Stages) -> Figure:
+@also_narrow
+def transformer_shapes(source: Stages, target: Stages, *, narrow: bool = False) -> Figure:
     """Both sides of the model from the ids upwards; every stage with the shape of its output.
 
     An arrow leads from the stage ``"encoder"`` to the stage ``"decoder"``. A dotted line connects
@@ -24,19 +37,25 @@ def transformer_shapes(source: Stages, target: Stages) -> Figure:
     and the last of the target side.
     """
     tallest = max(len(source), len(target))
-    fig, (axes,) = figure(height=0.85 * tallest)
+    if narrow:
+        fig, (axes,) = figure(height=1.05 * tallest, width=NARROW)
+        left, right, half, gap, sizes = 2.1, 6.7, 2.05, 0.18, (9.0, 9.0, 8.5)
+    else:
+        fig, (axes,) = figure(height=0.85 * tallest)
+        left, right, half, gap, sizes = 2.05, 7.25, 2.0, 0.22, (10.0, 9.0, 9.0)
     axes.set_axis_off()
     axes.set(xlim=(0, 10), ylim=(-0.35, tallest - 0.6))
-    left, right, half = 2.05, 7.25, 2.0
     for x, stages, colour in ((left, source, ENCODER), (right, target, DECODER)):
+        top = 0.0
         for y, (name, shape) in enumerate(stages):
             texts = [
-                (f"N × {name} block" if name in MASKS else name, 10, INK),
-                (" × ".join(map(str, shape)), 9, MUTED),
+                (f"N × {name} block" if name in MASKS else name, sizes[0], INK),
+                (" × ".join(map(str, shape)), sizes[1], MUTED),
             ]
             if name in MASKS:
-                texts.append((MASKS[name], 9, ORANGE))
-            height = 0.1 + 0.22 * len(texts)
+                rows = MASKS[name].replace(", ", ",|" if narrow else ", ").split("|")
+                texts += [(row, sizes[2], ORANGE) for row in rows]
+            height = 0.1 + gap * len(texts)
             axes.add_patch(
                 FancyBboxPatch(
                     (x - half, y - height / 2), 2 * half, height,
@@ -45,12 +64,12 @@ def transformer_shapes(source: Stages, target: Stages) -> Figure:
                 )
             )  # fmt: skip
             for row, (text, size, ink) in enumerate(texts):
-                place = y + 0.11 * (len(texts) - 1) - 0.22 * row
+                place = y + gap * ((len(texts) - 1) / 2 - row)
                 axes.text(x, place, text, ha="center", va="center", fontsize=size, color=ink)
             if y:
-                start = y - 1 + (0.39 if stages[y - 1][0] in MASKS else 0.28)
                 arrow = {"arrowstyle": "-|>", "color": MUTED, "shrinkA": 0, "shrinkB": 0}
-                axes.annotate("", (x, y - height / 2 - 0.01), (x, start), arrowprops=arrow)
+                axes.annotate("", (x, y - height / 2 - 0.01), (x, top), arrowprops=arrow)
+            top = y + height / 2 + 0.01
     encoder, decoder = (
         next(y for y, (name, _) in enumerate(stages) if name == part)
         for part, stages in (("encoder", source), ("decoder", target))
@@ -61,8 +80,10 @@ def transformer_shapes(source: Stages, target: Stages) -> Figure:
         (left + half, encoder),
         arrowprops={"arrowstyle": "-|>", "color": ENCODER, "lw": 1.8},
     )
-    middle = (left + right) / 2
-    axes.text(middle, (decoder + encoder) / 2 + 0.12, "memory", ha="center", color=ENCODER)
+    # Where the gap is narrow, the word stands above the block of the encoder.
+    middle = ((left + right) / 2, (decoder + encoder) / 2 + 0.12)
+    at = (right - half - 0.1, encoder + 0.45) if narrow else middle
+    axes.text(*at, "memory", ha="right" if narrow else "center", color=ENCODER)
 
     embeddings = [
         next(y for y, (name, _) in enumerate(stages) if "embedding" in name)
@@ -73,13 +94,13 @@ def transformer_shapes(source: Stages, target: Stages) -> Figure:
     for points in (((left + half, right - half), embeddings), upwards):
         axes.plot(*points, color=INK, lw=1.5, ls=":")
     axes.text(
-        edge + 0.55,
+        edge + (0.75 if narrow else 0.55),
         (embeddings[1] + output) / 2,
         "same matrix",
         rotation=90,
         ha="center",
         va="center",
-        fontsize=10,
+        fontsize=sizes[0],
     )
 
     def describe(stages: Stages) -> str:
@@ -97,38 +118,37 @@ def transformer_shapes(source: Stages, target: Stages) -> Figure:
 
 
 @styled
-def parameter_counts(models: Mapping[str, Mapping[str, int]]) -> Figure:
-    """One bar per model, divided into the parameter counts of its parts, in millions."""
-    fig, (axes,) = figure(height=0.75 * len(models) + 1.1)
+@also_narrow
+def parameter_counts(models: Mapping[str, Mapping[str, int]], *, narrow: bool = False) -> Figure:
+    """One bar per model, divided into the parameter counts of its parts, in millions.
+
+    A part that is named after a role, such as the encoder, has the hue of the role. In the
+    ``narrow`` layout, the numbers are above the bars.
+    """
+    fig, (axes,) = figure(height=0.75 * len(models) + 1.1, width=NARROW if narrow else WIDTH)
+    total = max(sum(counts.values()) for counts in models.values()) / 1e6
     parts = list(next(iter(models.values())))
     for row, counts in enumerate(models.values()):
         left = 0.0
-        for part, colour in zip(parts, cycle(CYCLE), strict=False):
-            width = counts[part] / 1e6
-            axes.barh(
-                row, width, left=left, color=colour, height=0.55, label=part if row == 0 else None
-            )
-            if width > 0.06 * max(sum(c.values()) for c in models.values()) / 1e6:
+        for k, (part, hue) in enumerate(zip(parts, cycle(CYCLE), strict=False)):
+            width, colour = counts[part] / 1e6, ROLES.get(part, hue)
+            label = part if row == 0 else None
+            axes.barh(row, width, left=left, color=colour, height=0.55, label=label)
+            if narrow:
                 axes.text(
-                    left + width / 2,
-                    row,
-                    f"{width:.1f}",
-                    ha="center",
-                    va="center",
-                    color="white",
-                    fontsize=9,
-                )
+                    (0.01 + 0.17 * k) * total, row - 0.33, f"{width:.1f}",
+                    va="bottom", color=colour, fontsize=9,
+                )  # fmt: skip
+            elif width > 0.06 * total:
+                axes.text(
+                    left + width / 2, row, f"{width:.1f}",
+                    ha="center", va="center", color=text_colour(colour), fontsize=9,
+                )  # fmt: skip
             left += width
     axes.set_yticks(range(len(models)), list(models))
-    axes.invert_yaxis()
+    axes.set_ylim(len(models) - 0.6, -0.65)
     axes.set_xlabel("million parameters")
-    axes.legend(
-        ncols=len(parts),
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-        handlelength=1.0,
-        columnspacing=1.0,
-    )
+    fig.legend(loc="outside upper center", ncols=len(parts), handlelength=1.0, columnspacing=1.0)
     listed = "; ".join(
         f"{name}: " + ", ".join(f"{part} {counts[part] / 1e6:.1f}" for part in parts)
         for name, counts in models.items()

@@ -9,7 +9,19 @@ from torch import Tensor
 
 from tfmr.errors import require
 from tfmr.figures.diagram import Point, sheet
-from tfmr.figures.style import BLUE, GREEN, INK, MUTED, ORANGE, Figure, figure, styled
+from tfmr.figures.narrow import NARROW
+from tfmr.figures.style import (
+    BLUE,
+    GREEN,
+    INK,
+    MUTED,
+    ORANGE,
+    WIDTH,
+    Figure,
+    also_narrow,
+    figure,
+    styled,
+)
 
 _TINT = 0.28
 """Opacity of the colour behind a highlighted number, which keeps the number readable."""
@@ -20,6 +32,7 @@ def _numbers(
     values: Sequence[Sequence[float]],
     top_left: Point,
     tints: Mapping[tuple[int, int], str],
+    fontsize: int | float,
 ) -> None:
     """Draw a matrix of numbers in unit squares; ``tints`` colours squares by (row, column)."""
     left, top = top_left
@@ -31,7 +44,7 @@ def _numbers(
             axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=MUTED, lw=1))
             axes.text(
                 corner[0] + 0.5, corner[1] + 0.5, _number(value), ha="center", va="center_baseline",
-                fontsize=13,
+                fontsize=fontsize,
             )  # fmt: skip
 
 
@@ -40,11 +53,14 @@ def _number(value: float, style: str = "g") -> str:
 
 
 @styled
+@also_narrow
 def matrix_product(
     X: Float[Tensor, "n d"],
     W: Float[Tensor, "d m"],
     row: int = 0,
     column: int = 0,
+    *,
+    narrow: bool = False,
 ) -> Figure:
     """The matrix multiplication ``X @ W`` with its shapes; one number of the result is computed.
 
@@ -56,9 +72,9 @@ def matrix_product(
         0 <= row < n and 0 <= column < m,
         f"expected a row below {n} and a column below {m}, got row {row} and column {column}",
     )
-    gap, margin = 1.4, 0.3
-    height = max(n, d) + 2.5
-    fig, axes = sheet(d + 2 * m + 2 * gap + 2 * margin, height)
+    gap, margin, large, small = (1.1, 0.1, 11, 10) if narrow else (1.4, 0.3, 13, 12)
+    height = max(n, d) + (3.1 if narrow else 2.5)
+    fig, axes = sheet(d + 2 * m + 2 * gap + 2 * margin, height, NARROW if narrow else WIDTH)
     middle = height - 0.2 - max(n, d) / 2
     blocks = (
         ("X", "(n, d)", X, {(row, k): BLUE for k in range(d)}),
@@ -68,23 +84,26 @@ def matrix_product(
     left = margin
     for sign, (name, axis_names, values, tints) in zip(("", "@", "="), blocks, strict=True):
         if sign:
-            axes.text(left - gap / 2, middle, sign, ha="center", va="center", fontsize=15)
+            axes.text(left - gap / 2, middle, sign, ha="center", va="center", fontsize=large + 2)
         rows, columns = values.shape
-        _numbers(axes, values.tolist(), (left, middle + rows / 2), tints)
+        _numbers(axes, values.tolist(), (left, middle + rows / 2), tints, large)
         shape = f"({rows}, {columns})"
         centre = left + columns / 2
-        for text, y, colour, size in (
-            (name, 1.98, INK, 13),
-            (f"{axis_names} = {shape}", 1.4, MUTED, 12),
-        ):
+        below = (
+            ((name, 2.6, INK, large), (axis_names, 1.95, MUTED, small), (shape, 1.4, MUTED, small))
+            if narrow
+            else ((name, 1.98, INK, large), (f"{axis_names} = {shape}", 1.4, MUTED, small))
+        )
+        for text, y, colour, size in below:
             axes.text(centre, y, text, ha="center", va="center", color=colour, fontsize=size)
         left += columns + gap
     pairs = zip(X[row].tolist(), W[:, column].tolist(), strict=True)
     terms = " + ".join(f"{_factor(x)} · {_factor(w)}" for x, w in pairs)
     total = _number(float(X[row] @ W[:, column]))
     axes.text(
-        (left - gap + margin) / 2, 0.5, f"{terms} = {total}", ha="center", va="center", fontsize=13
-    )
+        (left - gap + margin) / 2, 0.5, f"{terms} = {total}",
+        ha="center", va="center", fontsize=large,
+    )  # fmt: skip
     fig.alt = (
         f"A ({n}, {d}) matrix times a ({d}, {m}) matrix is a ({n}, {m}) matrix. Row {row + 1} of"
         f" the first and column {column + 1} of the second give the number in row {row + 1} and"

@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 
 from tfmr.errors import require
 from tfmr.figures.diagram import box, line, sheet
+from tfmr.figures.narrow import NARROW
 from tfmr.figures.palette import DECODER, ENCODER
-from tfmr.figures.style import CYCLE, INK, ORANGE, Figure, figure, styled
+from tfmr.figures.style import CYCLE, INK, ORANGE, Figure, also_narrow, figure, styled
 
 STEP = 1.7
 SIZE = (1.3, 0.8)
@@ -26,17 +27,42 @@ def _row(axes: Axes, words: Sequence[str], left: float, height: float, colour: s
 
 
 @styled
+@also_narrow
 def fixed_context_vs_attention(
-    source: Sequence[str], target: Sequence[str], query: int, weights: Sequence[float]
+    source: Sequence[str],
+    target: Sequence[str],
+    query: int,
+    weights: Sequence[float],
+    *,
+    narrow: bool = False,
 ) -> Figure:
     """An encoder-decoder with one vector for the source and, below it, one with attention.
+
+    In the ``narrow`` layout, the words of each side are written in a column.
 
     Args:
         source: the source words.
         target: the target words.
         query: index of the target word whose attention weights are shown.
         weights: its attention weights over the source words.
+        narrow: whether to draw the layout for phones.
     """
+    draw = _in_columns if narrow else _in_rows
+    fig = draw(source, target, query, weights)
+    listed = ", ".join(f"{word} {weight:.2f}" for word, weight in zip(source, weights, strict=True))
+    fig.alt = (
+        f"Two translation models from “{' '.join(source)}” to “{' '.join(target)}”. In the upper"
+        " one, a single vector z connects encoder and decoder and is an input of every decoder"
+        f" step. In the lower one, lines lead from each source word to “{target[query]}”; the"
+        f" thicker, the larger the attention weight: {listed}."
+    )
+    return fig
+
+
+def _in_rows(
+    source: Sequence[str], target: Sequence[str], query: int, weights: Sequence[float]
+) -> Figure:
+    """Each model in a row, with the source words on the left."""
     n, half = len(source), SIZE[0] / 2
     offset = STEP * (n + 1)
     fig, axes = sheet(STEP * (n + 1 + len(target)) - 0.2, 5.2)
@@ -60,13 +86,51 @@ def fixed_context_vs_attention(
             arrowprops={**arc, "lw": 0.8 + 6 * weight, "shrinkA": 0, "shrinkB": 0}, zorder=1,
         )  # fmt: skip
         axes.text(x, bottom - 0.5, f"{weight:.2f}", ha="center", va="top", fontsize=10, color=INK)
-    listed = ", ".join(f"{word} {weight:.2f}" for word, weight in zip(source, weights, strict=True))
-    fig.alt = (
-        f"Two translation models from “{' '.join(source)}” to “{' '.join(target)}”. In the upper"
-        " one, a single vector z connects encoder and decoder and is an input of every decoder"
-        f" step. In the lower one, lines lead from each source word to “{target[query]}”; the"
-        f" thicker, the larger the attention weight: {listed}."
-    )
+    return fig
+
+
+def _in_columns(
+    source: Sequence[str], target: Sequence[str], query: int, weights: Sequence[float]
+) -> Figure:
+    """Each model in two columns, with the source words on the left; units are inches."""
+    size, step, x_e, x_d = (0.8, 0.34), 0.5, 0.95, 2.72
+    middle, rows = (x_e + x_d) / 2, max(len(source), len(target))
+    left, right = x_e + size[0] / 2, x_d - size[0] / 2
+    panel = step * rows + 0.25
+    fig, axes = sheet(NARROW, 2 * panel + 0.2, NARROW)
+
+    def columns(top: float) -> tuple[list[float], list[float]]:
+        """Draw both columns from ``top`` down; returns the heights of the words."""
+        both = []
+        for x, words, colour in ((x_e, source, ENCODER), (x_d, target, DECODER)):
+            heights = [top - step * (i + 0.5) for i in range(len(words))]
+            for i, (y, word) in enumerate(zip(heights, words, strict=True)):
+                box(axes, (x, y), word, colour, size, 10)
+                if i > 0:
+                    line(axes, (x, y + step - size[1] / 2), (x, y + size[1] / 2))
+            both.append(heights)
+        return both[0], both[1]
+
+    encoder, decoder = columns(2 * panel + 0.2)
+    box(axes, (middle, encoder[-1]), r"$\mathbf{z}$", ENCODER, (0.34, size[1]), 10)
+    line(axes, (left, encoder[-1]), (middle - 0.17, encoder[-1]))
+    for y in decoder:
+        start = [(middle, encoder[-1] + size[1] / 2), (middle, y)]
+        if y == encoder[-1]:
+            start = [(middle + 0.17, y)]
+        line(axes, *start, (right, y), colour=ENCODER)
+    encoder, decoder = columns(panel)
+    edge, under = x_d + size[0] / 2 + 0.2, min(encoder[-1], decoder[-1]) - size[1] / 2 - 0.15
+    line(
+        axes, (x_e, encoder[-1] - size[1] / 2), (x_e, under), (edge, under), (edge, decoder[0]),
+        (x_d + size[0] / 2, decoder[0]),
+    )  # fmt: skip
+    for y, weight in zip(encoder, weights, strict=True):
+        axes.plot((left, right), (y, decoder[query]), color=ORANGE, lw=0.8 + 6 * weight, zorder=1)
+        axes.text(
+            left - size[0] - 0.1, y, f"{weight:.2f}",
+            ha="right", va="center_baseline", fontsize=10, color=INK,
+        )  # fmt: skip
     return fig
 
 

@@ -6,6 +6,7 @@ change their colours with a CSS filter.
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from functools import wraps
 from io import BytesIO
 from statistics import mean
 from typing import Any, ParamSpec, TypeVar
@@ -17,8 +18,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure as MatplotlibFigure
+from PIL import Image
 
-from tfmr.figures.narrow import narrow
+from tfmr.figures.narrow import narrow as narrow_layout
 
 # The figures import the colours from here.
 from tfmr.figures.palette import BLUE as BLUE
@@ -46,7 +48,7 @@ DPI = 144
 """Dots per inch of a PNG."""
 LOWER_DPI = (120, 96)
 """For figures whose PNG would have more than ``PNG_BYTES``; 96 is one pixel per displayed pixel."""
-PNG_BYTES = 60_000
+PNG_BYTES = 32_000
 
 RC: Any = {
     "font.family": "sans-serif",
@@ -84,11 +86,29 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
     return rc_context(RC)(draw)
 
 
+def also_narrow(draw: Callable[P, "Figure"]) -> Callable[P, "Figure"]:
+    """Decorator for a function with an option ``narrow``: its figures have both layouts.
+
+    The function draws the figure for the text column, and again with ``narrow=True`` for phones.
+    """
+
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> "Figure":
+        fig = draw(*args, **kwargs)
+        if not kwargs.get("narrow"):
+            kwargs["narrow"] = True
+            fig.narrow = draw(*args, **kwargs)
+        return fig
+
+    return drawn
+
+
 class Figure(MatplotlibFigure):
     """A matplotlib figure that a notebook displays once, as PNG, with an alternative text.
 
     The metadata of the PNG has a second one, ``narrow``, in Base64, if the figure has a layout for
-    phones (:func:`tfmr.figures.narrow.narrow`). Only the site uses it.
+    phones: one that was drawn (:func:`also_narrow`), or else one that
+    :func:`tfmr.figures.narrow.narrow` finds. Only the site uses it.
 
     ``alt`` describes the figure, including the numbers that it shows. It is the ``repr`` of the
     figure, so nbval compares it with every run, and the page uses it as the alternative text of the
@@ -96,6 +116,8 @@ class Figure(MatplotlibFigure):
     """
 
     alt: str = ""
+    narrow: "Figure | None" = None
+    """The same figure, drawn for phones."""
 
     def __repr__(self) -> str:
         return self.alt or super().__repr__()
@@ -104,7 +126,7 @@ class Figure(MatplotlibFigure):
         png = _png(self)
         # No height: the page would keep it when a narrow screen reduces the width.
         metadata: dict[str, int | str] = {"width": round(self.get_figwidth() * 96)}
-        phone = narrow(self)
+        phone = self.narrow or narrow_layout(self)
         if phone is not None:
             metadata["narrow"] = b64encode(_png(phone)).decode()
         return png, metadata
@@ -116,8 +138,28 @@ def _png(fig: MatplotlibFigure) -> bytes:
     for dpi in (DPI, *LOWER_DPI):
         buffer = BytesIO()
         fig.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
-        if len(buffer.getvalue()) <= PNG_BYTES:
+        png = with_palette(buffer.getvalue())
+        if len(png) <= PNG_BYTES:
             break
+    return png
+
+
+def with_palette(png: bytes) -> bytes:
+    """The same picture with at most 256 colours, in about a third of the bytes.
+
+    Most of the thousands of colours of a figure are shades at the edges of its letters and lines,
+    so nothing is lost that could be seen: among methods of Pillow, this one has the smallest
+    largest error, and it changes no white pixel. A picture with transparent pixels is returned
+    unchanged, because this method would drop their opacity.
+    """
+    with Image.open(BytesIO(png)) as picture:
+        if picture.convert("RGBA").getchannel("A").getextrema() != (255, 255):
+            return png
+        few = picture.convert("RGB").quantize(
+            256, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE
+        )
+    buffer = BytesIO()
+    few.save(buffer, format="png", optimize=True)
     return buffer.getvalue()
 
 

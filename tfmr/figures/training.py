@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from jaxtyping import Float
 from torch import Tensor
 
+from tfmr.errors import require
 from tfmr.figures.style import BLUE, GREEN, MUTED, ORANGE, Figure, figure, heatmap, styled
 from tfmr.train.schedule import learning_rate
 from tfmr.train.trainer import StepRecord
@@ -98,18 +99,34 @@ def smoothed_target(
     pairs = ", ".join(
         f"{word} {q:.3f} and {p:.3f}" for word, q, p in zip(words, target, predicted, strict=True)
     )
-    fig.alt = f"Bars of the smoothed target and the prediction for each word: {pairs}."
+    fig.alt = f"Bars of the smoothed target and the prediction for each token: {pairs}."
     return fig
 
 
 @styled
 def alignment(
-    source: Sequence[str], target: Sequence[str], weights: Float[Tensor, "target source"]
+    source: Sequence[str],
+    target: Sequence[str],
+    weights: Float[Tensor, "target source"],
+    *,
+    stated: Sequence[str] = (),
 ) -> Figure:
-    """Cross-attention weights of a trained model; rows are target words, columns source words.
+    """Cross-attention weights of a trained model, with one row for each target word.
 
     The alternative text has no weights, because they depend on the machine.
+
+    Args:
+        source: the source words.
+        target: the target words.
+        weights: the attention weights.
+        stated: the target words for which the alternative text states the source word with the
+            largest weight. It must be the same on every machine.
+
+    Raises:
+        TfmrError: if ``target`` does not contain a word of ``stated``.
     """
+    missing = [word for word in stated if word not in target]
+    require(not missing, f"expected words of the target in stated: got {', '.join(missing)}")
     fig, (axes,) = figure(height=1.0 + 0.32 * len(target))
     heatmap(
         axes, weights, row_labels=list(target), column_labels=list(source), numbers=False, limit=1.0
@@ -122,6 +139,13 @@ def alignment(
         f"Attention weights of each word of “{' '.join(target)}” over the words of "
         f"“{' '.join(source)}”; a stronger colour is a larger weight."
     )
+    largest = [
+        f"{word}: {source[int(row.argmax())]}"
+        for word, row in zip(target, weights, strict=True)
+        if word in stated
+    ]
+    if largest:
+        fig.alt += f" The source word with the largest weight is, for {', '.join(largest)}."
     return fig
 
 
