@@ -2,8 +2,9 @@
 
 A phone displays a column of about 330 pixels. A figure of the width of a text column would scroll
 sideways there, or its text would be too small to read. :func:`narrow` changes the size and the grid
-of a figure, not what it shows. Diagrams, and figures whose text would overlap, have no narrow
-layout; on a phone they scroll.
+of a figure, not what it shows. It finds no layout for a diagram, for more than four panels and
+where texts would overlap. The function that draws such a figure draws its narrow layout, too
+(:func:`tfmr.figures.style.also_narrow`); without one, the figure scrolls on a phone.
 """
 
 from collections.abc import Iterator, Sequence

@@ -6,7 +6,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tfmr.errors import require
-from tfmr.figures.style import BLUE, GREEN, MUTED, ORANGE, Figure, figure, heatmap, styled
+from tfmr.figures.narrow import NARROW
+from tfmr.figures.style import (
+    BLUE,
+    GREEN,
+    MUTED,
+    ORANGE,
+    Figure,
+    also_narrow,
+    figure,
+    heatmap,
+    styled,
+)
 from tfmr.train.schedule import learning_rate
 from tfmr.train.trainer import StepRecord
 
@@ -104,12 +115,14 @@ def smoothed_target(
 
 
 @styled
+@also_narrow
 def alignment(
     source: Sequence[str],
     target: Sequence[str],
     weights: Float[Tensor, "target source"],
     *,
     stated: Sequence[str] = (),
+    narrow: bool = False,
 ) -> Figure:
     """Cross-attention weights of a trained model, with one row for each target word.
 
@@ -121,19 +134,27 @@ def alignment(
         weights: the attention weights.
         stated: the target words for which the alternative text states the source word with the
             largest weight. It must be the same on every machine.
+        narrow: whether to draw the layout for phones, with the scale below the weights.
 
     Raises:
         TfmrError: if ``target`` does not contain a word of ``stated``.
     """
     missing = [word for word in stated if word not in target]
     require(not missing, f"expected words of the target in stated: got {', '.join(missing)}")
-    fig, (axes,) = figure(height=1.0 + 0.32 * len(target))
+    if narrow:
+        side = min(0.3, 2.0 / len(source))
+        fig, (axes,) = figure(height=1.9 + side * len(target), width=NARROW)
+    else:
+        fig, (axes,) = figure(height=1.0 + 0.32 * len(target))
     heatmap(
         axes, weights, row_labels=list(target), column_labels=list(source), numbers=False, limit=1.0
     )
     axes.tick_params(axis="x", labelrotation=60)
     axes.set(xlabel="source", ylabel="target")
-    bar = fig.colorbar(axes.images[0], ax=axes, ticks=[0, 0.5, 1], pad=0.02, aspect=20)
+    bar = fig.colorbar(
+        axes.images[0], ax=axes, ticks=[0, 0.5, 1], pad=0.02, aspect=20,
+        location="bottom" if narrow else "right",
+    )  # fmt: skip
     bar.set_label("attention weight")
     fig.alt = (
         f"Attention weights of each word of “{' '.join(target)}” over the words of "
