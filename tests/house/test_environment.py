@@ -4,7 +4,7 @@ import ast
 import sys
 import tomllib
 from collections import deque
-from importlib.metadata import distribution, version
+from importlib.metadata import distribution, packages_distributions, version
 from pathlib import Path
 
 import pytest
@@ -41,8 +41,10 @@ def test_every_requirement_has_a_lower_bound() -> None:
 
 
 def test_the_package_requires_exactly_what_it_imports() -> None:
+    # The name of a package on import can differ from its name for pip: PIL is pillow.
+    distributions = packages_distributions()
     imported = {
-        canonicalize_name(name.split(".")[0])
+        canonicalize_name(distributions.get(name.split(".")[0], [name.split(".")[0]])[0])
         for path in (ROOT / "tfmr").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         for name in (
