@@ -53,9 +53,10 @@ def recall(record: Record) -> list[str]:
         ]
         lines.append([network, f"{count:,}", *cells])
     return [
-        "Accuracy of recalling the first symbol, by its distance in positions, after "
-        f"{settings['steps']} training steps, {len(settings['seeds'])} seeds: the median, with the "
-        f"lowest and the highest in parentheses. Chance level is {settings['chance']:.2f}.",
+        "Accuracy of recalling the first symbol at the last position, by the distance between the "
+        f"two in positions, after {settings['steps']} training steps, {len(settings['seeds'])} "
+        "seeds: the median, with the lowest and the highest in parentheses. Chance level is "
+        f"{settings['chance']:.2f}.",
         markdown(["", "parameters", *(str(distance) for distance in distances)], lines),
     ]
 
@@ -376,10 +377,10 @@ def distance(record: Record) -> list[str]:
         lines.append([layer, *cells, *(spread(values, digits=2) for values in by_distance)])
     header = ["", "reach", "parameters", *(str(n) for n in settings["distances"])]
     return [
-        "Accuracy of recalling the first symbol, by its distance in positions, after "
-        f"{settings['steps']} training steps, {len(settings['seeds'])} seeds: the mean, with the "
-        "lowest and the highest in parentheses. Reach is the largest distance that "
-        f"{settings['blocks']} blocks connect (–: unlimited). Chance level is "
+        "Accuracy of recalling the first symbol at the last position, by the distance between the "
+        f"two in positions, after {settings['steps']} training steps, {len(settings['seeds'])} "
+        "seeds: the mean, with the lowest and the highest in parentheses. Reach is the largest "
+        f"distance that {settings['blocks']} blocks connect (–: unlimited). Chance level is "
         f"{settings['chance']:.2f}.",
         markdown(header, lines),
     ]
@@ -431,6 +432,12 @@ def layer_cost(record: Record) -> list[str]:
     return parts
 
 
+LANGUAGES = (
+    " The columns of the languages give the BLEU of the translations from English; the inputs "
+    "without translation are the English sentences themselves."
+)
+
+
 def family(record: Record) -> list[str]:
     """Each measured number by model, over the seeds."""
     settings, rows = record["settings"], record["rows"]
@@ -440,20 +447,21 @@ def family(record: Record) -> list[str]:
         for name in dict.fromkeys(key for row in rows for key in row)
         if name not in plain and all(isinstance(r.get(name, 0.0), float) for r in rows)
     ]
+    tasks, languages = "tasks" in settings, "prefixes" in settings
     lines = []
     for model in dict.fromkeys(row["model"] for row in rows):
         own = [row for row in rows if row["model"] == model]
         sizes = [f"{own[0][name]:,}" if name in own[0] else NOTHING for name in plain[2:]]
         found = [[row[name] for row in own if name in row] for name in columns]
-        lines.append([model, *sizes, *(spread(numbers, digits=4) for numbers in found)])
+        digits = 2 if languages else 4
+        lines.append([model, *sizes, *(spread(numbers, digits=digits) for numbers in found)])
     seeds = len(settings["seeds"])
-    tasks, languages = "tasks" in settings, "prefixes" in settings
     return [
         f"The experiment `{settings['experiment']}`, evaluated on the test data, {seeds} "
         f"seed{'s' * (seeds != 1)}: the mean, with the lowest and the highest in parentheses."
         f"{' The columns of the tasks give the fraction of outputs without an error.' * tasks}"
-        f"{' The columns of the languages give the BLEU of the translations.' * languages}",
-        markdown(["", *plain[2:], *columns], lines),
+        f"{languages * LANGUAGES}",
+        markdown(["", *plain[2:], *map(str.capitalize if languages else str, columns)], lines),
     ]
 
 
@@ -533,9 +541,9 @@ def step_memory(record: Record) -> list[str]:
     return [
         f"Memory, in GB, of a training step in {settings['precision']} with Adam, for a batch of "
         f"{settings['batch']} texts, sentence pairs or images (texts and sentences of "
-        f"{settings['length']} tokens): predicted by the formulas of chapter 16, and the measured "
-        "peak of the second step, with gradients that remain in memory and with gradients "
-        "released before the forward pass.",
+        f"{settings['length']} tokens): the prediction of the formulas of chapter 16, and the "
+        "measured peak of the second step, once with gradients that remain in memory and once "
+        "with gradients that are released before the forward pass.",
         markdown(
             ["", "parameters", "predicted", "gradients kept", "gradients released"],
             lines,

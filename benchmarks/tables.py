@@ -354,9 +354,9 @@ def memory(record: Record) -> list[str]:
         for row in record["rows"]
     ]
     return [
-        "Size of the file, and growth of a process's private memory after opening a generated "
-        "corpus, after planning the batches of an epoch and after reading "
-        f"{record['settings']['batches']:,} batches, followed by the peak growth, all in MB. Pages "
+        "Size of the file, and growth of a process's private memory since its start: after opening "
+        "a generated corpus, after planning the batches of an epoch, after reading "
+        f"{record['settings']['batches']:,} batches, and at its peak, all in MB. Pages "
         "of memory-mapped files are not counted, because the operating system can evict them.",
         markdown(["", "pairs", "tokens", "file", *moments], lines),
     ]
