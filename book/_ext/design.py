@@ -14,7 +14,8 @@ from tools.site import CARD, published_tags
 PARTS = "book/_style"
 SHEET = "style.css"
 CARD_SIZE = (1200, 630)
-FONT = "_static/fonts/source-serif-4-latin-400-normal.woff2"
+FACES = ("400-normal", "400-italic", "600-normal")
+"""The faces of the text: the first lines of most pages need all of them."""
 
 
 def style_sheet(parts: Path) -> str:
@@ -62,13 +63,17 @@ def write_card(target: Path, title: str) -> None:
 def add_to_head(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Load the text face early, and state the page's address if the project is published."""
+    """Load the fonts early, and state the page's address if the project is published."""
     if app.builder.format != "html":
         return
-    font = context["pathto"](FONT, 1)
-    tags = f'<link rel="preload" href="{font}" as="font" type="font/woff2" crossorigin>\n'
-    tags += published_tags(app.builder.get_target_uri(pagename), Path(app.srcdir))
-    context["metatags"] = context.get("metatags", "") + tags
+    names = (f"_static/fonts/source-serif-4-latin-{face}.woff2" for face in FACES)
+    fonts = (context["pathto"](name, 1) for name in names)
+    preloads = (
+        f'<link rel="preload" href="{font}" as="font" type="font/woff2" crossorigin>\n'
+        for font in fonts
+    )
+    tags = published_tags(app.builder.get_target_uri(pagename), Path(app.srcdir))
+    context["metatags"] = "".join([context.get("metatags", ""), *preloads, tags])
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
