@@ -15,7 +15,7 @@ PARTS = "book/_style"
 SHEET = "style.css"
 CARD_SIZE = (1200, 630)
 FACES = ("400-normal", "400-italic", "600-normal")
-"""The faces of the text: the first lines of most pages need all of them."""
+"""The faces of the text, which the first lines of a page need; italics only if the page has any."""
 
 
 def style_sheet(parts: Path) -> str:
@@ -66,8 +66,11 @@ def add_to_head(
     """Load the fonts early, and state the page's address if the project is published."""
     if app.builder.format != "html":
         return
-    names = (f"_static/fonts/source-serif-4-latin-{face}.woff2" for face in FACES)
-    fonts = (context["pathto"](name, 1) for name in names)
+    fonts = (
+        context["pathto"](f"_static/fonts/source-serif-4-latin-{face}.woff2", 1)
+        for face in FACES
+        if "italic" not in face or "<em" in context.get("body", "")
+    )
     preloads = (
         f'<link rel="preload" href="{font}" as="font" type="font/woff2" crossorigin>\n'
         for font in fonts
