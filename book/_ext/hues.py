@@ -1,9 +1,11 @@
-"""Queries, keys and values have the same hues in formulas and code as in the figures.
+"""Queries, keys, values, encoders and decoders have the same hues on a page as in the figures.
 
-In a formula these are the letters Q, K and V, and the vectors **q** and **k**; :math:`q_i` and
-:math:`k_j` are components of them in a formula that contains both. In code these are the names of
-:data:`NAMES`. As ``k`` and ``value`` can mean something else, names are coloured only in a listing
-that contains the query beside the key or the value.
+In a formula these are the letters Q, K and V, the vectors **q** and **k**, and the state **s** of a
+recurrent decoder. :math:`q_i` and :math:`k_j` are components of **q** and **k** in a formula that
+contains both, and **h** is the output of a recurrent encoder in a formula that contains it at
+position j or n. In code these are the names of :data:`NAMES`. As ``k`` and ``value`` can mean
+something else, names are coloured only in a listing that contains the first name of a group beside
+another one.
 """
 
 import re
@@ -12,22 +14,26 @@ from typing import Any
 from sphinx.application import Sphinx
 
 ROLES = ("query", "key", "value")
-LETTERS = dict(zip("QKV", ROLES, strict=True)) | {"q": "query", "k": "key"}
-NAMES = (
-    ("q", "k", "v"),
-    ("Q", "K", "V"),
-    ("w_q", "w_k", "w_v"),
-    ("W_q", "W_k", "W_v"),
-    ("W_Q", "W_K", "W_V"),
-    ("query", "key", "value"),
-    ("queries", "keys", "values"),
-)
+STACKS = ("encoder", "decoder")
+LETTERS = dict(zip("QKVqkhs", ROLES + ROLES[:2] + STACKS, strict=True))
+NAMES = {
+    ("q", "k", "v"): ROLES,
+    ("Q", "K", "V"): ROLES,
+    ("w_q", "w_k", "w_v"): ROLES,
+    ("W_q", "W_k", "W_v"): ROLES,
+    ("W_Q", "W_K", "W_V"): ROLES,
+    ("query", "key", "value"): ROLES,
+    ("queries", "keys", "values"): ROLES,
+    ("encoder", "decoder"): STACKS,
+    ("n_encoder", "n_decoder"): STACKS,
+}
 
 CAPITAL = r"(?<!\\mathcal\{)(?<![A-Za-z\\])[QKV](?![A-Za-z])"
 BOLD = r"\\mathbf\s*(?:\{([qk])\}|([qk])(?![A-Za-z]))"
 COMPONENT = r"(?<![A-Za-z\\_{])([qk])(?=_\{?[ij])"
-SYMBOLS = re.compile(f"{CAPITAL}|{BOLD}")
-SYMBOLS_AND_COMPONENTS = re.compile(f"{CAPITAL}|{BOLD}|{COMPONENT}")
+ENCODER = r"\\mathbf\s*\{(h)\}(?=_)"
+ENCODER_OUTPUT = re.compile(r"\\mathbf\s*\{h\}_\{?[jn]")
+DECODER = r"\\mathbf\s*\{(s)\}(?=_)"
 
 LISTING = re.compile(r'(?<=<div class="highlight">)<pre>.*?</pre>', re.DOTALL)
 NAME = re.compile(r'<span class="n">(\w+)</span>')
@@ -40,8 +46,12 @@ def in_formula(tex: str) -> str:
         letter = next((group for group in found.groups() if group), found.group())
         return rf"{{\htmlClass{{hue-{LETTERS[letter]}}}{{{found.group()}}}}}"
 
-    both = {found[1] for found in re.finditer(COMPONENT, tex)} == {"q", "k"}
-    return (SYMBOLS_AND_COMPONENTS if both else SYMBOLS).sub(coloured, tex)
+    symbols = [CAPITAL, BOLD, DECODER]
+    if {found[1] for found in re.finditer(COMPONENT, tex)} == {"q", "k"}:
+        symbols.append(COMPONENT)
+    if ENCODER_OUTPUT.search(tex):
+        symbols.append(ENCODER)
+    return re.sub("|".join(symbols), coloured, tex)
 
 
 def in_listing(html: str) -> str:
@@ -49,9 +59,9 @@ def in_listing(html: str) -> str:
     present = set(NAME.findall(html))
     hues = {
         name: role
-        for names in NAMES
+        for names, roles in NAMES.items()
         if names[0] in present and present & set(names[1:])
-        for name, role in zip(names, ROLES, strict=True)
+        for name, role in zip(names, roles, strict=True)
     }
 
     def coloured(found: re.Match[str]) -> str:

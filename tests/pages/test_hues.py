@@ -1,4 +1,4 @@
-"""Queries, keys and values have their hues in formulas and listings, and nothing else has."""
+"""Symbols and names have the hues of their roles in formulas and listings, and nothing else has."""
 
 import sys
 
@@ -13,6 +13,7 @@ import formulas
 import hues
 
 QUERY, KEY, VALUE = (rf"{{\htmlClass{{hue-{role}}}{{" for role in hues.ROLES)
+ENCODER, DECODER = (rf"{{\htmlClass{{hue-{role}}}{{" for role in hues.STACKS)
 
 
 @pytest.mark.parametrize(
@@ -23,9 +24,15 @@ QUERY, KEY, VALUE = (rf"{{\htmlClass{{hue-{role}}}{{" for role in hues.ROLES)
         (r"W^Q_i", rf"W^{QUERY}Q}}}}_i"),
         (r"\mathbf q \cdot \mathbf{k}_j", rf"{QUERY}\mathbf q}}}} \cdot {KEY}\mathbf{{k}}}}}}_j"),
         (r"q_i k_i", rf"{QUERY}q}}}}_i {KEY}k}}}}_i"),
+        (r"\mathbf{h}_1 \mathbf{h}_n", rf"{ENCODER}\mathbf{{h}}}}}}_1 {ENCODER}\mathbf{{h}}}}}}_n"),
+        (r"\mathbf{h}_{j-1}", rf"{ENCODER}\mathbf{{h}}}}}}_{{j-1}}"),
+        (
+            r"\mathbf{s}_i \mathbf{s}_{0}",
+            rf"{DECODER}\mathbf{{s}}}}}}_i {DECODER}\mathbf{{s}}}}}}_{{0}}",
+        ),
     ],
 )
-def test_symbols_of_queries_keys_and_values(tex: str, coloured: str) -> None:
+def test_symbols_of_the_roles(tex: str, coloured: str) -> None:
     assert hues.in_formula(tex) == coloured
 
 
@@ -41,6 +48,9 @@ def test_symbols_of_queries_keys_and_values(tex: str, coloured: str) -> None:
         r"\mathbf{v} \cdot \tanh",
         r"\mathrm{KV}",
         r"\sqrt{d_k}",
+        r"\mathbf{h}_t",
+        r"\operatorname{softmax}(\mathbf{s})_j",
+        r"\mathbf s",
         "PE_{(p)}",
     ],
 )
@@ -66,8 +76,17 @@ def test_names_in_a_listing() -> None:
     assert '<span class="n">w</span>' in found
 
 
-@pytest.mark.parametrize("names", [("k", "v"), ("key", "value"), ("q", "x"), ("q", "keys")])
-def test_a_listing_without_the_query_beside_key_or_value(names: tuple[str, ...]) -> None:
+def test_encoder_and_decoder_in_a_listing() -> None:
+    found = hues.in_listing(listing("encoder", "decoder"))
+    for role in hues.STACKS:
+        assert f'<span class="n hue-{role}">{role}</span>' in found
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("k", "v"), ("key", "value"), ("q", "x"), ("q", "keys"), ("encoder", "q"), ("decoder",)],
+)
+def test_a_listing_without_the_first_name_beside_another(names: tuple[str, ...]) -> None:
     assert hues.in_listing(listing(*names)) == listing(*names)
 
 
