@@ -1,6 +1,7 @@
 """The recorded results in the package."""
 
 import json
+import re
 
 import pytest
 
@@ -13,7 +14,11 @@ def test_files_and_folders_are_found_by_name() -> None:
     assert (record_path("multi30k-de-en") / "model.safetensors").is_file()
 
 
-def test_an_unknown_record_is_named_with_the_known_ones() -> None:
-    message = r"expected one of the records .*cost/attention\.json.*, got 'lines\.json'"
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("lines.json", r"did you mean line\.json\?"), ("?", "list that folder to see the records")],
+)
+def test_an_unknown_record_is_named_with_a_similar_one(name: str, hint: str) -> None:
+    message = rf"expected the name of a record in .*records, got '{re.escape(name)}'; {hint}"
     with pytest.raises(TfmrError, match=message):
-        record_path("lines.json")
+        record_path(name)

@@ -3,6 +3,7 @@
 The modules of ``benchmarks`` write these files; ``benchmarks/README.md`` describes them.
 """
 
+import difflib
 from importlib.resources import files
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def record_path(name: str) -> Path:
             run with its model, ``"multi30k-de-en"``.
 
     Raises:
-        TfmrError: if there is no such record.
+        TfmrError: if there is no such record; the message suggests a similar name.
     """
     path = FOLDER / name
     if not path.exists():
@@ -32,5 +33,7 @@ def record_path(name: str) -> Path:
             for file in FOLDER.rglob("*")
             if file.suffix not in ("", ".py", ".pyc")
         )
-        raise TfmrError(f"expected one of the records {', '.join(existing)}, got {name!r}")
+        near = difflib.get_close_matches(name, existing, n=1)
+        hint = f"did you mean {near[0]}?" if near else "list that folder to see the records"
+        raise TfmrError(f"expected the name of a record in {FOLDER}, got {name!r}; {hint}")
     return path
