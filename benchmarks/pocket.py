@@ -45,7 +45,7 @@ class Pocket:
             done = subprocess.run([sys.executable, "-m", *words, "--out", str(run)], check=False)
             require(done.returncode == 0, f"the run in {run} failed: see its error message above")
             folder = self.out / run.name
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             saved = checkpoint.load(checkpoint.find(run))
             checkpoint.save(folder / "model.safetensors", checkpoint.strip_for_inference(saved))
             shutil.copyfile(run / "scores.json", folder / "scores.json")
