@@ -588,7 +588,7 @@ def translator(record: Record) -> list[str]:
         if row["system"] == "page":
             sizes = (f"{row[size] / 1e6:.2f}" for size in ("bytes", "bytes_gzip"))
             times = (f"{row[f'seconds_to_{what}']:.2g}" for what in ("read", "first_token"))
-            speed.append([name, *sizes, *times, f"{row['tokens_per_second']:.0f}"])
+            speed.append([name, *sizes, *times, f"{row['tokens_per_second']:,.0f}"])
     header = ["", "size, MB", "compressed, MB", "reading, s", "first token, s", "tokens/s"]
     return [
         "Sentences of the test sets, in their original order, translated by Python with "

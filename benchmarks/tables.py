@@ -216,7 +216,7 @@ def _comparison(rows: Sequence[Row], *, mixed: bool = False) -> str:
             cells.append(f"{text}, {row['precision']}" if mixed and row is not None else text)
         return [title, *cells]
 
-    lines = [line(f"{OWN}, tokens/s", OWN, lambda row, _: f"{row['tokens_per_second']:.0f}")]
+    lines = [line(f"{OWN}, tokens/s", OWN, lambda row, _: f"{row['tokens_per_second']:,.0f}")]
     lines += [line(system, system, _ratio) for system in systems if system != OWN]
     if not mixed:
         lines.append(line(f"{OWN}, share of the peak", OWN, lambda row, _: _share(row)))
