@@ -56,7 +56,8 @@ html { --pst-color-text-base: #1f2933; --pst-color-text-muted: #4b5563; --pst-co
   --pst-color-surface: #f6f7f9; --pst-color-background: #fff; }
 html[data-theme="dark"] { --pst-color-text-base: #d9dee4; --pst-color-text-muted: #a7b0ba;
   --pst-color-border: #3a4350; --pst-color-surface: #1e242c; --pst-color-background: #14181d; }
-body { background: var(--pst-color-background); font: 16px/1.6 sans-serif; margin: 0; }
+body { background: var(--pst-color-background); font: 16px/1.6 sans-serif; margin: 0;
+  overflow-wrap: break-word; }
 .far { height: 4000px; }
 main { margin: 0 auto; max-width: 46rem; padding: 1rem; }
 """
@@ -111,8 +112,8 @@ class Stage:
 
         It has a title, a task and a text that states what it shows, controls with names that are
         high enough for a finger, a text alternative for each drawing, legible text that is large
-        enough, no horizontal scrolling and no error. Pictures of it are kept in ``dist/pictures``,
-        for a person to look at.
+        enough, whole words, no horizontal scrolling and no error, before and after every control
+        was used. Pictures of it are kept in ``dist/pictures``, for a person to look at.
         """
         name = type(figure).__name__
         for theme in THEMES:
@@ -121,9 +122,14 @@ class Stage:
                 page = live.page
                 where = f"{theme}, {width}"
                 live.screenshot(path=PICTURES / f"{name}-{width}-{theme}.png")
-                for rule in (CONTRAST, NAMELESS, OVERFLOW, CLIPPED, OUTSIDE, LOW, SMALL):
+                rules = (CONTRAST, NAMELESS, OVERFLOW, CLIPPED, OUTSIDE, LOW, SMALL, SPLIT)
+                for rule in rules:
                     found = page.evaluate(rule)
                     assert found == [], f"{where}: {found}"
+                operate(live)
+                for rule in rules:
+                    found = page.evaluate(rule)
+                    assert found == [], f"{where}, operated: {found}"
                 assert self.visit.errors == [], f"{where}: {self.visit.errors}"
                 assert self.visit.foreign == [], where
         for drawing in live.locator("svg:not([aria-hidden])").all():
@@ -181,6 +187,23 @@ SMALL = """() => [
 """Texts of less than 11 pixels."""
 
 
+SPLIT = """() => [...document.querySelectorAll(".live :is(label, legend, thead th, button, h3)")]
+    .filter(e => e.checkVisibility())
+    .flatMap(e => {
+        const walker = document.createTreeWalker(e, NodeFilter.SHOW_TEXT), split = [];
+        for (let node; (node = walker.nextNode());)
+            for (const { 0: word, index } of node.data.matchAll(/[^\\s–-]+/g)) {
+                const range = document.createRange();
+                range.setStart(node, index);
+                range.setEnd(node, index + word.length);
+                const lines = new Set([...range.getClientRects()].map(r => Math.round(r.bottom)));
+                if (lines.size > 1) split.push(`${e.tagName}: ${word}`);
+            }
+        return split;
+    })"""
+"""Words that are broken over two lines."""
+
+
 def operate(live: Locator) -> None:
     """Change the value of every control of a figure."""
     for box in live.locator("input[type=checkbox]").all():
@@ -208,8 +231,9 @@ def snapshot(live: Locator) -> str:
 
 
 def numbers(text: str) -> list[float]:
-    """The numbers in a text, in order; a true minus sign is a minus, thin spaces are removed."""
-    plain = text.replace("\u202f", "").replace("−∞", "-inf").replace("−", "-").replace("∞", "inf")
+    """The numbers in a text, in order; a true minus sign is a minus, 1,000 is a thousand."""
+    plain = re.sub(r"(?<=\d),(?=\d{3})", "", text)
+    plain = plain.replace("−∞", "-inf").replace("−", "-").replace("∞", "inf")
     return [float(found) for found in re.findall(r"-?(?:\d+(?:\.\d+)?(?:e-?\d+)?|inf)", plain)]
 
 

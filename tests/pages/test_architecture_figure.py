@@ -55,7 +55,7 @@ def test_another_model(stage: Stage) -> None:
     choose(live, "Model", "base")
     agree(live, figure(model="base"), range(2, 8))
     assert "63.1 million" in status(live)
-    assert "d_model 512, 8 heads, d_ff 2048, 6 + 6 blocks, 37\u202f000 tokens" in live.inner_text()
+    assert "d_model 512, 8 heads, d_ff 2048, 6 + 6 blocks, 37,000 tokens" in live.inner_text()
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_one_token_remains_and_no_change_is_announced(stage: Stage) -> None:
     slider(live, "Top-k").fill("0")
     line = status(live)
     assert line == (
-        "After “A small dog”, 1 of 4\u202f998 tokens remains; most probable: “▁runs” 1.000. "
+        "After “A small dog”, 1 of 4,998 tokens remains; most probable: “▁runs” 1.000. "
         "The entropy is 0.000 nats, the perplexity 1.00."
     )
     slider(live, "Temperature").fill("2")

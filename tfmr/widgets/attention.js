@@ -89,7 +89,7 @@ function VectorEditor({ state, set }) {
   const row = matrix === "q" ? selected : Number(choice.slice(1));
   const change = (c, number) =>
     set[matrix](state[matrix].map((line, i) => (i === row ? line.with(c, number) : line)));
-  return html`<fieldset class="att-editor">
+  return html`<fieldset class="att-editor att-vector">
     <legend>Change the numbers</legend>
     <${Select} label="Vector" value=${choice} onInput=${choose} options=${options} />
     ${state[matrix][row].map((number, c) => html`<${Range} key=${choice + c}

@@ -7,9 +7,9 @@ export function format(number, digits = 2) {
   return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
 }
 
-/** A whole number with thin spaces between thousands: 37 000 000. */
+/** A whole number with commas between thousands: 37,000,000. */
 export function count(number) {
-  return String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+  return String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 /** "a, b and c". */
