@@ -1,4 +1,4 @@
-// Runs before the page is shown, so that it appears in the reader's colours at once.
+// Runs before the page is shown, so that it appears in the reader's colours and typeface at once.
 // The choice of colours is all that the site remembers about a reader, and only until the tab is closed.
 
 {
@@ -12,5 +12,15 @@
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.mode = mode;
   root.dataset.theme = mode === "auto" ? (dark ? "dark" : "light") : mode;
-  root.classList.add("js");
+  root.classList.add("js", "waits");
+
+  // In another typeface the lines break elsewhere, so the page is shown when its typefaces are ready,
+  // or one second after its style sheet.
+  document.addEventListener("load", ({ target }) => {
+    if (target.rel !== "stylesheet") return;
+    const faces = [...document.querySelectorAll('link[as="font"]')].map(({ href }) =>
+      document.fonts.load(`${/italic/.test(href) ? "italic" : ""} ${/\d{3}/.exec(href)} 1em "Source Serif 4"`));
+    const late = new Promise((resolve) => setTimeout(resolve, 1000));
+    Promise.race([Promise.allSettled(faces), late]).then(() => root.classList.remove("waits"));
+  }, true);
 }

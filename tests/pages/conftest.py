@@ -116,6 +116,7 @@ class Visit:
         if urlsplit(self.page.url).netloc:
             self.set_theme(theme)
         self.page.goto(f"{self.base}/{name}", wait_until="load")
+        self.page.locator("html:not(.waits)").wait_for(state="attached")
         self.set_theme(theme)
         # A figure runs when it comes near the window; before printing all of them run.
         self.page.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
