@@ -53,8 +53,8 @@ def recall(record: Record) -> list[str]:
         ]
         lines.append([network, f"{count:,}", *cells])
     return [
-        "Accuracy of recalling the first symbol at the last position, by the distance between the "
-        f"two in positions, after {settings['steps']} training steps, {len(settings['seeds'])} "
+        "Accuracy of recalling the first symbol at the last position, by the distance between "
+        f"these two positions, after {settings['steps']} training steps, {len(settings['seeds'])} "
         "seeds: the median, with the lowest and the highest in parentheses. Chance level is "
         f"{settings['chance']:.2f}.",
         markdown(["", "parameters", *(str(distance) for distance in distances)], lines),
@@ -78,11 +78,10 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
         },
     ),
     "patching": (
-        "Activation patching with pairs of German sentences that differ in one noun. For each "
-        "sentence of a pair, the logit difference is the logit of the translation of the noun of "
-        "the first sentence minus the logit of the translation of the noun of the second sentence, "
-        "where the two nouns are those that differ. The effect of a patch is the "
-        "fraction of the gap between the two logit "
+        "Activation patching with pairs of German sentences that differ in one noun: noun 1 "
+        "in the first sentence, noun 2 in the second. For each sentence of a pair, the logit "
+        "difference is the logit of the translation of noun 1 minus the logit of the translation "
+        "of noun 2. The effect of a patch is the fraction of the gap between the two logit "
         "differences that the patch closes. *Before* and *after* are all positions before or after "
         "the noun, patched together; "
         "*last* is the last position of the decoder.",
@@ -377,8 +376,8 @@ def distance(record: Record) -> list[str]:
         lines.append([layer, *cells, *(spread(values, digits=2) for values in by_distance)])
     header = ["", "reach", "parameters", *(str(n) for n in settings["distances"])]
     return [
-        "Accuracy of recalling the first symbol at the last position, by the distance between the "
-        f"two in positions, after {settings['steps']} training steps, {len(settings['seeds'])} "
+        "Accuracy of recalling the first symbol at the last position, by the distance between "
+        f"these two positions, after {settings['steps']} training steps, {len(settings['seeds'])} "
         "seeds: the mean, with the lowest and the highest in parentheses. Reach is the largest "
         f"distance that {settings['blocks']} blocks connect (–: unlimited). Chance level is "
         f"{settings['chance']:.2f}.",
@@ -433,9 +432,10 @@ def layer_cost(record: Record) -> list[str]:
 
 
 LANGUAGES = (
-    " The columns of the languages give the BLEU of the translations from English; the inputs "
-    "without translation are the English sentences themselves."
+    " The columns *German* and *French* give the BLEU of the translations from English. The row "
+    "*inputs without translation* scores the English sentences themselves."
 )
+TASKS = " The columns *copy*, *reverse* and *sort* give the fraction of outputs without an error."
 
 
 def family(record: Record) -> list[str]:
@@ -459,8 +459,7 @@ def family(record: Record) -> list[str]:
     return [
         f"The experiment `{settings['experiment']}`, evaluated on the test data, {seeds} "
         f"seed{'s' * (seeds != 1)}: the mean, with the lowest and the highest in parentheses."
-        f"{' The columns of the tasks give the fraction of outputs without an error.' * tasks}"
-        f"{languages * LANGUAGES}",
+        f"{tasks * TASKS}{languages * LANGUAGES}",
         markdown(["", *plain[2:], *map(str.capitalize if languages else str, columns)], lines),
     ]
 
@@ -568,11 +567,11 @@ def utilisation(record: Record) -> list[str]:
     rate = peak["flops"] / median(peak["seconds"]) / 1e9
     size = f"{settings['peak_size']:,}"
     return [
-        f"Rate of a training step in {settings['precision']}, with Adam, divided by the peak, the "
-        f"rate of a product of two matrices of {size} × {size} numbers ({rate:.0f} GFLOP/s): the "
-        f"median of {settings['rounds']} interleaved rounds. The load average of the machine was "
-        f"{settings['load_average']}.",
-        markdown(["", "parameters", "tokens", "GFLOP", "share of the peak"], lines),
+        f"Rate of a training step in {settings['precision']}, with Adam, divided by the peak rate: "
+        f"the median of {settings['rounds']} interleaved rounds. The peak rate, {rate:.0f} "
+        f"GFLOP/s, is reached by a multiplication of two {size} × {size} matrices. The load "
+        f"average of the machine was {settings['load_average']}.",
+        markdown(["", "parameters", "tokens", "GFLOP", "share of the peak rate"], lines),
     ]
 
 
