@@ -39,8 +39,8 @@ def causal_mask(
     key = query if key is None else key
     require(
         0 < query <= key,
-        "a causal mask needs 0 < query <= key, because the queries are the last positions of the "
-        f"keys: got query={query}, key={key}",
+        "a causal mask needs 0 < query <= key, because the queries belong to the last "
+        f"positions of the key sequence: got query={query}, key={key}",
     )
     return torch.ones(query, key, dtype=torch.bool, device=device).tril(diagonal=key - query)
 

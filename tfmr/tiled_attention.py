@@ -57,8 +57,8 @@ def tiled_attention(
     require(tile >= 1, f"tile must be at least 1: got {tile}")
     require(
         not is_causal or query <= key,
-        "with is_causal the queries are the last positions of the keys, so there must be at least "
-        f"as many keys: got {query} queries and {key} keys",
+        "with is_causal the queries belong to the last positions of the key sequence, so there "
+        f"must be at least as many keys: got {query} queries and {key} keys",
     )
     apply: Any = TiledAttention.apply
     out: Tensor = apply(q, k, v, mask, is_causal, tile)

@@ -59,8 +59,8 @@ def test_attention_steps_colours_have_the_same_meaning_in_all_panels() -> None:
     limits = {image.get_clim() for image in (dots, scores, outputs)}
     assert limits == {(-limit, limit)}
     assert (weights.get_cmap(), weights.get_clim()) == (HEAT, (0.0, 1.0))
-    assert "from −4.1 (orange) through 0 (the page) to 4.1 (blue)" in figure.alt
-    assert "weights: from 0 (the page) to 1" in figure.alt
+    assert "from −4.1 (orange) through 0 (background) to 4.1 (blue)" in figure.alt
+    assert "weights: from 0 (background) to 1" in figure.alt
 
 
 def sizes(figure: Figure, cell: float) -> Counter[tuple[int, int]]:
@@ -162,8 +162,8 @@ def test_head_matrices() -> None:
     heads = torch.stack([A, A.flip(1)])
     narrow = A[:, :2].expand(2, 3, 2)
     figure = head_matrices(WORDS, narrow, narrow, heads, narrow)
-    assert "in head 1 I attends most to good" in figure.alt
-    assert "in head 2 I attends most to I" in figure.alt
+    assert "in head 1 “I” attends most to “good”" in figure.alt
+    assert "in head 2 “I” attends most to “I”" in figure.alt
     assert png_bytes(figure) < 60_000
 
 

@@ -60,8 +60,8 @@ def attention_arcs(
     fig = draw(words, numbers, query, digits)
     listed = ", ".join(f"{w} {x:.{digits}f}" for w, x in zip(words, numbers, strict=True))
     fig.alt = (
-        f"Arcs from the word “{words[query]}” to the others; the thicker, the larger the attention"
-        f" weight: {listed}."
+        f"Arcs from the word “{words[query]}” to every word of the sentence; the thicker the arc,"
+        f" the larger the attention weight: {listed}."
     )
     return fig
 
@@ -165,7 +165,7 @@ def attention_steps(
         f"Four matrices with one row for each of {', '.join(words)}: the dot products, the scores,"
         f" the attention weights and the outputs. The rows of the weights: {'; '.join(rows)}."
         f" Colours of dot products, scores and outputs: from −{limit:.1f} (orange) through 0"
-        f" (the page) to {limit:.1f} (blue). Colours of weights: from 0 (the page) to 1 (blue)."
+        f" (background) to {limit:.1f} (blue). Colours of weights: from 0 (background) to 1 (blue)."
     )
     return fig
 
@@ -475,7 +475,7 @@ def _multi_head_narrow() -> Figure:
 
 @styled
 def attention_rows(words: Sequence[str], rows: Mapping[str, Float[Tensor, "key"]]) -> Figure:
-    """Several rows of attention weights over the same words, by name."""
+    """Several rows of attention weights over the same tokens, by name."""
     fig, (axes,) = figure(height=0.55 + 0.55 * len(rows))
     grid = torch.stack(list(rows.values()))
     heatmap(axes, grid, row_labels=list(rows), column_labels=list(words), limit=1.0)
@@ -483,7 +483,7 @@ def attention_rows(words: Sequence[str], rows: Mapping[str, Float[Tensor, "key"]
     axes.xaxis.tick_top()
     _lines_between(axes, len(rows), len(words))
     listed = [f"{name}: {', '.join(f'{float(w):.2f}' for w in row)}" for name, row in rows.items()]
-    fig.alt = f"Attention weights over the words {', '.join(words)}. " + "; ".join(listed) + "."
+    fig.alt = f"Attention weights over the tokens {', '.join(words)}. " + "; ".join(listed) + "."
     return fig
 
 
@@ -580,7 +580,7 @@ def head_matrices(
     most = [[words[j] for j in head.argmax(dim=-1).tolist()] for head in weights]
     listed = [
         f"in head {i} "
-        + ", ".join(f"{a} attends most to {b}" for a, b in zip(words, head, strict=True))
+        + ", ".join(f"“{a}” attends most to “{b}”" for a, b in zip(words, head, strict=True))
         for i, head in enumerate(most, start=1)
     ]
     fig.alt = (

@@ -331,9 +331,10 @@ def gru_cell(*, narrow: bool = False) -> Figure:
         (8.05, c.lower, r"$\mathbf{n}_t$"),
     )
     c.fig.alt = (
-        "One time step of a GRU. The new state is the update gate times the previous state plus one"
-        " minus the update gate times the candidate. The candidate is the tanh of a sum: the input"
-        " projection, plus the reset gate times the recurrent projection of the previous state."
+        "One time step of a GRU. The new state is a weighted sum of the previous state, with the"
+        " update gate as its weight, and the candidate, with one minus the update gate. The"
+        " candidate is the tanh of a sum: the input projection, plus the reset gate times the"
+        " recurrent projection of the previous state."
     )
     return c.fig
 
