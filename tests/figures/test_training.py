@@ -31,7 +31,7 @@ def test_learning_rate_schedule() -> None:
     x, y = fig.axes[0].lines[0].get_data()
     assert x[y.argmax()] == 10
     assert max(y) == pytest.approx(2.0)
-    assert "small: peak 0.00200 at step 10" in fig.alt
+    assert "small: peak learning rate 0.00200 at step 10" in fig.alt
 
 
 def test_training_curve() -> None:
@@ -71,7 +71,7 @@ def test_alignment_states_the_largest_weights_that_are_the_same_everywhere() -> 
     plain = alignment(["a", "b", "c"], ["x", "y", "z"], weights)
     fig = alignment(["a", "b", "c"], ["x", "y", "z"], weights, stated=["x", "z"])
     added = fig.alt.removeprefix(plain.alt)
-    assert added == " The source word with the largest weight is, for x: a, z: b."
+    assert added == " Source words with the largest weights: a for x, b for z."
     with pytest.raises(TfmrError, match="expected words of the target in stated: got w"):
         alignment(["a", "b", "c"], ["x", "y", "z"], weights, stated=["x", "w"])
 

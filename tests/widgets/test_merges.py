@@ -91,7 +91,7 @@ def test_the_text_is_read_with_its_limits() -> None:
 def test_repr_is_the_stored_text() -> None:
     assert repr(MergesFigure(WORDS)) == (
         "Live figure: byte-pair encoding of sing 5, singing 3, ring 4, ringing 2, merge by merge; "
-        "the first merges give in ing sing ring."
+        "the first merges form “in”, “ing”, “sing”, “ring”."
     )
 
 

@@ -198,11 +198,14 @@ def corpus_size(
     for axes in (time, loss, quality):
         _size_axis(axes, sizes, "thousand pairs", "{:.0f}")
     rows = "; ".join(
-        f"{size} pairs: {ratio:.1f} times the time per epoch, training loss {train:.2f}, "
+        f"{size} pairs: relative time {ratio:.1f}, training loss {train:.2f}, "
         f"validation loss {valid:.2f}, BLEU {score:.1f}"
         for size, ratio, train, valid, score in zip(
             pairs, relative, train_losses, valid_losses, bleu, strict=True
         )
     )
-    fig.alt = f"Cost and quality against the size of the training corpus. {rows}."
+    fig.alt = (
+        "Cost and quality against the size of the training corpus; the time per epoch is relative"
+        f" to the smallest corpus. {rows}."
+    )
     return fig

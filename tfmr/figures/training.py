@@ -47,12 +47,12 @@ def learning_rate_schedule(settings: Mapping[str, tuple[float, int]], steps: int
     axes.set_ylim(bottom=0)
     axes.legend()
     peaks = "; ".join(
-        f"{name}: peak {peak_lr:.5f} at step {warmup}"
+        f"{name}: peak learning rate {peak_lr:.5f} at step {warmup}"
         for name, (peak_lr, warmup) in settings.items()
     )
     fig.alt = (
         f"Learning rate against step: a linear rise, then a decay with the inverse square root of "
-        f"the step. {peaks}."
+        f"the step number. {peaks}."
     )
     return fig
 
@@ -84,8 +84,8 @@ def training_curve(
         axes.set_ylim(bottom=0)
         axes.set_xlabel("step")
     fig.alt = (
-        f"Three curves of {run} over {len(steps)} steps: the loss decreases, first fast, then "
-        f"slowly; the gradient norm; the weight norm increases."
+        f"Three curves of {run} over {len(steps):,} steps: the loss, which decreases, first fast, "
+        "then slowly; the gradient norm; and the weight norm, which increases."
     )
     return fig
 
@@ -98,7 +98,7 @@ def smoothed_target(
     fig, (axes,) = figure(height=2.2)
     places = range(len(words))
     for offset, values, name, colour in (
-        (-0.2, target, "smoothed target", ORANGE),
+        (-0.2, target, "target distribution", ORANGE),
         (0.2, predicted, "prediction", BLUE),
     ):
         axes.bar([place + offset for place in places], values, width=0.38, color=colour, label=name)
@@ -110,7 +110,7 @@ def smoothed_target(
     pairs = ", ".join(
         f"{word} {q:.3f} and {p:.3f}" for word, q, p in zip(words, target, predicted, strict=True)
     )
-    fig.alt = f"Bars of the smoothed target and the prediction for each token: {pairs}."
+    fig.alt = f"Bars of the target distribution and the prediction for each token: {pairs}."
     return fig
 
 
@@ -158,15 +158,15 @@ def alignment(
     bar.set_label("attention weight")
     fig.alt = (
         f"Attention weights of each word of “{' '.join(target)}” over the words of "
-        f"“{' '.join(source)}”; a stronger colour is a larger weight."
+        f"“{' '.join(source)}”; a stronger colour means a larger weight."
     )
     largest = [
-        f"{word}: {source[int(row.argmax())]}"
+        f"{source[int(row.argmax())]} for {word}"
         for word, row in zip(target, weights, strict=True)
         if word in stated
     ]
     if largest:
-        fig.alt += f" The source word with the largest weight is, for {', '.join(largest)}."
+        fig.alt += f" Source words with the largest weights: {', '.join(largest)}."
     return fig
 
 

@@ -88,5 +88,5 @@ class MergesFigure(LiveFigure):
         """The sentence that it shows."""
         words = read_words(self.text)
         counts = ", ".join(f"{word} {count}" for word, count in words.items())
-        first = " ".join("".join(pair) for pair in self.merges()[:4])
-        return f"byte-pair encoding of {counts}, merge by merge; the first merges give {first}."
+        first = ", ".join(f"“{''.join(pair)}”" for pair in self.merges()[:4])
+        return f"byte-pair encoding of {counts}, merge by merge; the first merges form {first}."

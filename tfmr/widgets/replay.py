@@ -52,7 +52,7 @@ class ReplayFigure(LiveFigure):
         """The losses and the translation at both ends of the training."""
         first, last = self.rows[0], self.rows[-1]
         return (
-            f"{last['step']} training steps replayed. The validation loss decreases from "
+            f"a training run of {last['step']} steps, replayed. The validation loss decreases from "
             f"{first['valid_loss']:.2f} to {last['valid_loss']:.2f} nats per token, and "
             f"“{' '.join(self.source)}” is translated at the end as “{last['output']}”."
         )
