@@ -1,8 +1,8 @@
 """``python -m benchmarks.heads``: ablation of the heads and sublayers of a trained Transformer.
 
 Each head and each sublayer is ablated alone, without retraining. The model is evaluated on the
-validation set: cross-entropy in nats per token, and BLEU of greedy decoding. The increase of the
-cross-entropy and the decrease of BLEU have intervals (:mod:`benchmarks.bootstrap`). Michel et al.
+validation set: cross-entropy in nats per token, and BLEU of greedy decoding. The increase in the
+cross-entropy and the decrease in BLEU have intervals (:mod:`benchmarks.bootstrap`). Michel et al.
 (2019), sections 3.2 and 3.3; Voita et al. (2019).
 """
 

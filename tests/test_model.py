@@ -322,5 +322,7 @@ def test_a_state_of_another_model_and_too_many_steps(unchecked) -> None:
     tokens = torch.full((8,), 5)
     for _ in range(2):
         model.step(tokens, state)
-    with pytest.raises(TfmrError, match="capacity of 2 positions and holds 2: 1 more do not fit"):
+    with pytest.raises(
+        TfmrError, match="capacity of 2 positions and holds 2, so it cannot take 1 more"
+    ):
         model.step(tokens, state)

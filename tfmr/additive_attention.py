@@ -114,7 +114,7 @@ def additive_attention_naive(
     memory: Float[Tensor, "batch key d_memory"],
     mask: Bool[Tensor, "batch key"],
 ) -> tuple[Float[Tensor, "batch query d_memory"], Float[Tensor, "batch query key"]]:
-    """The result of ``attention``, computed as in the equations, for one query and key at a time.
+    """The result of ``attention``, computed as in the equations, one query and one key at a time.
 
     Raises:
         TfmrError: if the mask does not fit the memory, or a sentence has no real token.

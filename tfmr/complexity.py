@@ -170,7 +170,10 @@ def longest_chain(function: Function, x: Tensor) -> int:
     with _Depths() as depths, sdpa_kernel(SDPBackend.MATH):
         depths.of[x] = 0
         y = function(x)
-    require(y in depths.of, "longest_chain needs a function of x: its result does not depend on x")
+    require(
+        y in depths.of,
+        "longest_chain needs a function whose result depends on x: this one does not",
+    )
     return int(depths.of[y])
 
 
@@ -251,7 +254,7 @@ def layers_to_connect(make_layer: Callable[[int], SequenceLayer], length: int) -
         require(
             bool((now & ~reached).any()),
             f"layer {depth + 1} does not move the change beyond {int(reached.sum())} of {length} "
-            "positions: a layer must connect each position at least to the next one",
+            "positions: each layer must pass the change on to at least one new position",
         )
         reached, depth = now, depth + 1
     return depth

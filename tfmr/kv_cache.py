@@ -40,8 +40,8 @@ class KVCache:
         end = self.length + k.shape[2]
         if end > self.capacity:
             raise TfmrError(
-                f"the cache has a capacity of {self.capacity} positions and holds {self.length}: "
-                f"{k.shape[2]} more do not fit; create it with a larger capacity"
+                f"the cache has a capacity of {self.capacity} positions and holds {self.length}, "
+                f"so it cannot take {k.shape[2]} more; create it with a larger capacity"
             )
         if self.length == 0:
             batch, heads, _, d_k = k.shape

@@ -19,7 +19,7 @@ def layer_norm(
     bias: Float[Tensor, "d_model"],
     eps: float = 1e-5,
 ) -> Float[Tensor, "*batch d_model"]:
-    r"""Normalise every vector to mean 0 and variance 1, then rescale each dimension.
+    r"""Normalise every vector to mean 0 and variance 1, then scale and shift each dimension.
 
     .. math:: \mathrm{LayerNorm}(x) = w \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b
 

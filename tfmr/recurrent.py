@@ -257,8 +257,8 @@ class Stack(nn.Module, Generic[S]):
             cell.check_state(state, x.shape[0])
             projected = cell.project(x if layer == 0 else self.dropout(x))
             outputs = []
-            # unbind(1) instead of projected[:, t]: the backward pass of each index would allocate
-            # zeros of the size of the whole sequence, O(length²) in total.
+            # unbind(1) instead of projected[:, t]: the backward pass of each index operation would
+            # allocate zeros of the size of the whole sequence, O(length²) in total.
             for projected_t in projected.unbind(1):
                 state = cell.step(projected_t, state)
                 outputs.append(cell.hidden(state))

@@ -207,7 +207,9 @@ def test_too_many_steps_and_a_state_of_another_model() -> None:
     tokens = torch.full((8,), 5)
     for _ in range(2):
         prepared.step(tokens, state)
-    with pytest.raises(TfmrError, match="capacity of 4 positions and holds 4: 2 more do not fit"):
+    with pytest.raises(
+        TfmrError, match="capacity of 4 positions and holds 4, so it cannot take 2 more"
+    ):
         prepared.step(tokens, state)
     other = build()
     with pytest.raises(TfmrError, match=r"this model returned: got TransformerState"):

@@ -166,7 +166,7 @@ def by_length() -> Figure:
 
 def bleu_by_length() -> Figure:
     named = dict.fromkeys(("RNN", "GRU", "LSTM", "LSTM with attention"), [falling(33, 10, 5)] * 3)
-    return score_by_length(["1–7", "8–9", "10–11", "12–14", "15–"], named)
+    return score_by_length(["1–7", "8–9", "10–11", "12–14", "15+"], named)
 
 
 def words() -> Figure:
@@ -268,7 +268,7 @@ def ablated_heads() -> Figure:
     table = [[-0.1, 9.0, 56.0, 41.0]] * 3
     kinds: Mapping[str, Sequence[Sequence[float]]]
     kinds = dict.fromkeys(("encoder", "decoder", "cross"), table)
-    return head_ablation(kinds, "Decrease of BLEU", half_widths=kinds)
+    return head_ablation(kinds, "Decrease in BLEU", half_widths=kinds)
 
 
 def ablated_sublayers() -> Figure:
@@ -285,7 +285,7 @@ def ablated_sublayers() -> Figure:
 
 def stream() -> Figure:
     names = [
-        f"{kind} {i}" for i in (1, 2, 3) for kind in ("self att.", "cross att.", "feed forward")
+        f"{kind} {i}" for i in (1, 2, 3) for kind in ("self att.", "cross att.", "feed-forward")
     ]
     return residual_stream_norms(names, falling(20, 164, 10), falling(12, 49, 9))
 

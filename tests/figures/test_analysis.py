@@ -97,13 +97,13 @@ def test_head_ablation_shares_one_scale() -> None:
 def test_head_ablation_with_intervals() -> None:
     figure = head_ablation(
         {"encoder": [[4.0, -1.0]]},
-        "Decrease of BLEU",
+        "Decrease in BLEU",
         half_widths={"encoder": [[0.5, 0.25]]},
         digits=2,
     )
     assert [text.get_text() for text in figure.axes[0].texts] == ["4.00\n±0.50", "−1.00\n±0.25"]
     assert figure.alt.startswith(
-        "Decrease of BLEU when one head is ablated. Encoder: block 1: 4.00"
+        "Decrease in BLEU when one head is ablated. Encoder: block 1: 4.00"
     )
     assert "block 1: 4.00 ±0.50, −1.00 ±0.25" in figure.alt
 
@@ -122,7 +122,7 @@ def test_sublayer_ablation_is_coloured_by_group() -> None:
         "encoder, layer 2",
         "decoder, layer 1",
     ]
-    assert "encoder layer 1 3.0, encoder layer 2 −0.5, decoder layer 1 6.0" in figure.alt
+    assert "encoder, layer 1: 3.0; encoder, layer 2: −0.5; decoder, layer 1: 6.0" in figure.alt
     assert all(text.get_position()[0] > 0 for text in axes.texts)
     assert "broken" not in figure.alt
     other = sublayer_ablation({"encoder": {"layer 1": 3.0}, "output": {"layer 1": 2.0}}, "BLEU")
@@ -141,7 +141,7 @@ def test_sublayer_ablation_breaks_the_axis_for_one_long_bar() -> None:
     assert [text.get_text() for text in beyond.texts] == ["28.5"]
     drawn = [tuple(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 2]
     assert all(interval in drawn for interval in ranges.values())
-    assert "layer 3 28.5 (from 27.0 to 30.0). The horizontal axis is broken" in figure.alt
+    assert "layer 3: 28.5 (from 27.0 to 30.0). The horizontal axis is broken" in figure.alt
     assert small(figure)
 
 

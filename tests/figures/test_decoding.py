@@ -59,7 +59,9 @@ def test_beam_tree_highlights_the_best_path() -> None:
 def test_beam_tree_title() -> None:
     figure = beam_tree(STEPS, (2, 0), title="All sentences")
     assert figure.axes[0].get_title(loc="left") == "All sentences"
-    assert figure.alt.startswith("All sentences. A tree of hypotheses")
+    assert figure.alt.startswith("All sentences, as a tree. Step 1:")
+    kept = [[step[0]._replace(parent=0, kept=True)] for step in STEPS]
+    assert "kept" not in beam_tree(kept, (2, 0)).alt
     assert "Beam search" in beam_tree(STEPS, (2, 0)).axes[0].get_title(loc="left")
 
 
@@ -89,7 +91,7 @@ def test_length_penalty() -> None:
     (axes,) = figure.axes
     assert [text.get_text() for text in axes.texts] == ["none", "α = 1"]
     assert [list(line.get_ydata()) for line in axes.lines] == [[1, 1, 1], [1.0, 1.17, 2.0]]
-    assert "none 1.00, α = 1 2.00" in figure.alt
+    assert "At 7 tokens it is 1.00 for none, 2.00 for α = 1." in figure.alt
     assert small(figure)
 
 
@@ -101,7 +103,8 @@ def test_effects_of_the_beam() -> None:
         assert [list(line.get_ydata()) for line in axes.lines] == runs
         assert [label.get_text() for label in axes.get_xticklabels()] == ["beam of 1", "4\npenalty"]
     assert figure.alt == (
-        "BLEU; tokens, by beam size. One line for each run, over beam of 1; 4, penalty."
+        "2 panels: BLEU, tokens. Each has one line for each run, over these beam sizes: beam of 1; "
+        "4, penalty."
     )
     assert small(figure)
 
@@ -118,7 +121,7 @@ def test_next_token_distributions() -> None:
     heights = [[bar.get_width() for bar in axes.patches] for axes in figure.axes]
     assert heights == [[0.5, 0.3, 0.2], [1, 0, 0]]
     assert [text.get_text() for text in figure.axes[1].texts] == ["1.00", "0", "0"]
-    assert figure.alt.endswith("all: yes 0.50, no 0.30, so 0.20; top 1: yes 1.00.")
+    assert figure.alt.endswith("All: yes 0.50, no 0.30, so 0.20; top 1: yes 1.00.")
     assert small(figure)
 
 

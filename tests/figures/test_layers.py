@@ -145,8 +145,8 @@ def test_final_losses() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["4 layers", "32 layers"]
     colours = {line.get_color() for line in points}
     assert len(colours) == len({line.get_marker() for line in points}) == 2
-    assert "at chance 2.30. plain, 4 layers 0.25 to 0.5, 32 layers 2 to 7,321; residual" in fig.alt
-    assert "4 layers below 0.0001 to 0.1, 32 layers below 0.0001." in fig.alt
+    assert "plain: 0.25 to 0.5 (4 layers), 2 to 7,321 (32 layers); residual:" in fig.alt
+    assert "below 0.0001 to 0.1 (4 layers), below 0.0001 (32 layers)." in fig.alt
 
 
 def test_gradient_norm_curves() -> None:

@@ -53,14 +53,14 @@ def test_accuracy_by_length_shows_the_mean_and_the_range_of_the_seeds() -> None:
 
 
 def test_score_by_length_shows_the_mean_and_the_range_of_the_seeds() -> None:
-    fig = score_by_length(["1–8", "9–16", "17–"], SYSTEMS)
+    fig = score_by_length(["1–8", "9–16", "17+"], SYSTEMS)
     (axes,) = fig.axes
     assert [list(line.get_ydata()) for line in axes.lines] == [[21, 11, 5], [40.5, 38, 36.5]]
     (band,) = axes.collections[0].get_paths()
     corners = {(float(x), float(y)) for x, y in band.vertices}
     assert corners == {(0, 20), (1, 10), (2, 4), (0, 22), (1, 12), (2, 6)}
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["1–8", "9–16", "17–"]
-    assert "for the classes 1–8, 9–16, 17–: RNN 21.0, 11.0, 5.0; Transformer 40.5" in fig.alt
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1–8", "9–16", "17+"]
+    assert "for sentences of 1–8, 9–16, 17+ words: RNN 21.0, 11.0, 5.0; Transformer 40.5" in fig.alt
     assert len(fig._repr_png_()[0]) < 60_000
 
 
@@ -71,5 +71,5 @@ def test_score_by_length_distinguishes_more_systems_than_colours() -> None:
 
 
 def test_score_by_length_needs_all_scores_of_every_seed() -> None:
-    with pytest.raises(TfmrError, match=r"seed of 'A' needs .* 2 classes of length: got \[1, 2"):
+    with pytest.raises(TfmrError, match=r"seed of 'A' needs .* 2 groups of lengths: got \[1, 2"):
         score_by_length(["short", "long"], {"A": [[1.0, 2.0], [3.0]]})

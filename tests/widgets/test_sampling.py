@@ -115,7 +115,7 @@ def test_random_numbers_are_uniform_and_depend_on_the_seed() -> None:
 
 def test_the_text(figure: SamplingFigure) -> None:
     assert repr(figure) == (
-        "Live figure: 4998 probabilities of the next token after “A small” (perplexity 2), "
+        "Live figure: 4,998 probabilities of the next token after “A small” (perplexity 2), "
         "“A small dog” (perplexity 8), “The” (perplexity 170)."
     )
 

@@ -211,7 +211,7 @@ def head_ablation(
 
     Args:
         lost: by kind of attention, ``[block][head]``.
-        change: what the numbers are, as "Decrease of BLEU"; the alternative text begins with it.
+        change: what the numbers are, as "Decrease in BLEU"; the alternative text begins with it.
         digits: decimal places.
         half_widths: half the width of the interval of each value, as ``lost``; written below it.
     """
@@ -318,8 +318,8 @@ def sublayer_ablation(
                 transform=panel.transAxes, clip_on=False,
             )  # fmt: skip
     fig.supxlabel(f"{unit} lost", fontsize=10)
-    listed = ", ".join(
-        f"{group} {name} {minus(f'{value:.{digits}f}')}"
+    listed = "; ".join(
+        f"{group}, {name}: {minus(f'{value:.{digits}f}')}"
         + (f" (from {minus(f'{low:.{digits}f}')} to {high:.{digits}f})" if intervals else "")
         for (group, name, value), (low, high) in zip(parts, ranges, strict=True)
     )
@@ -475,5 +475,8 @@ def patching_effects(
         for stack, values in effects.items()
         for depth, row in zip(_depths(len(values)), values, strict=True)
     )
-    fig.alt = f"Fraction of the logit difference restored by patching one position. {listed}."
+    fig.alt = (
+        "Fraction of the logit difference restored by patching one position. "
+        f"{listed[0].upper()}{listed[1:]}."
+    )
     return fig

@@ -141,7 +141,7 @@ def crossovers(
                 list(points), list(points.values()), f"{marker}-", ms=4, color=colour, label=name
             )
             values = ", ".join(f"{y:.2g} at {x:g}" for x, y in points.items())
-            parts.append(f"{title}, {name}: {values}".replace("$", ""))
+            parts.append(f"Panel {title}, {name}: {values}".replace("$", ""))
         ax.axhline(1, color=GRID, lw=1, zorder=0)
         ax.axvline(equal, color=GRID, lw=1, zorder=0)
         ax.set_title(title)
@@ -150,7 +150,7 @@ def crossovers(
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xlabel("$n / d$")
         ax.legend(loc="upper left", borderaxespad=0.1)
-    axes[0].set_ylabel("ratio of the two")
+    axes[0].set_ylabel("ratio")
     fig.alt = (
         "Ratios of time against n / d on logarithmic axes, with the ratio of the FLOPs as a dashed "
         f"line. {'. '.join(parts)}."

@@ -127,6 +127,7 @@ def beam_tree(
             text = f"{candidate.token}\n{_signed(candidate.score)}"
             node(x, y, text, colour, INK if candidate.kept else MUTED, 1.6)
     listed = []
+    pruned = not all(candidate.kept for candidates in steps for candidate in candidates)
     for number, candidates in enumerate(steps):
         groups = []
         for kept, word in ((True, "kept"), (False, "pruned")):
@@ -136,11 +137,10 @@ def beam_tree(
                 if candidate.kept is kept
             ]
             if group:
-                groups.append(f"{word} {', '.join(group)}")
+                groups.append(f"{word} {', '.join(group)}" if pruned else ", ".join(group))
         listed.append(f"Step {number + 1}: {'; '.join(groups)}.")
     fig.alt = (
-        f"{title}. A tree of hypotheses, with the sum of the log-probabilities of each."
-        f" {' '.join(listed)} The highlighted path is “{_text(steps, best)}”."
+        f"{title}, as a tree. {' '.join(listed)} The highlighted path is “{_text(steps, best)}”."
     )
     return fig
 
@@ -160,9 +160,10 @@ def length_penalty(
     axes.set(xlabel="length of the hypothesis", ylabel="divisor of the log-probability")
     axes.set_xlim(lengths[0], lengths[-1])
     axes.set_ylim(bottom=0)
-    ends = ", ".join(f"{name} {values[-1]:.2f}" for name, values in penalties.items())
+    ends = ", ".join(f"{values[-1]:.2f} for {name}" for name, values in penalties.items())
     fig.alt = (
-        f"The length penalty from {lengths[0]} to {lengths[-1]} tokens; its last values: {ends}."
+        f"The length penalty from {lengths[0]} to {lengths[-1]} tokens. At {lengths[-1]} tokens it "
+        f"is {ends}."
     )
     return fig
 
@@ -198,7 +199,8 @@ def effects_of_the_beam(
         axes.margins(x=0.12, y=0.12)
     fig.supxlabel("beam size", fontsize="medium")
     fig.alt = (
-        f"{'; '.join(panels)}, by beam size. One line for each run, over {'; '.join(settings)}."
+        f"{len(panels)} panels: {', '.join(panels)}. Each has one line for each run, over "
+        f"these beam sizes: {'; '.join(settings)}."
     )
     return fig
 
@@ -247,5 +249,5 @@ def next_token_distributions(
         )
         for name, values in panels.items()
     )
-    fig.alt = f"Bars of the probability of each next token. {listed}."
+    fig.alt = f"Bar charts of the next-token probabilities. {listed[0].upper()}{listed[1:]}."
     return fig

@@ -245,7 +245,7 @@ def _alternative_text(chapter: int | None) -> str:
         f" each part. Encoder, from the source tokens: {listed('encoder')}. Decoder, from the"
         f" target tokens, shifted right: {listed('decoder')}. Output: {listed('output')}. The"
         " encoder output is an input of cross-attention. Both embeddings and the output projection"
-        " are one matrix. The loss compares the softmax with the target tokens; decoding"
+        " share one matrix. The loss compares the softmax with the target tokens; decoding"
         " appends the generated token to the target tokens."
     )
     if chapter is None:

@@ -53,8 +53,8 @@ def fixed_context_vs_attention(
     fig.alt = (
         f"Two translation models from “{' '.join(source)}” to “{' '.join(target)}”. In the upper"
         " one, a single vector z connects encoder and decoder and is an input of every decoder"
-        f" step. In the lower one, lines lead from each source word to “{target[query]}”; the"
-        f" thicker, the larger the attention weight: {listed}."
+        f" step. In the lower one, a line leads from each source word to “{target[query]}”; the"
+        f" thicker the line, the larger the attention weight: {listed}."
     )
     return fig
 
@@ -171,12 +171,12 @@ def score_by_length(
     """Scores against the length of the source sentence; the band spans the seeds of a system.
 
     Args:
-        lengths: the classes of length in words, in ascending order, such as ``"1–8"``.
-        systems: by name, one row of scores per seed with one score per class of length.
+        lengths: the groups of lengths in words, in ascending order, such as ``"1–8"``.
+        systems: by name, one row of scores per seed with one score per group of lengths.
         unit: unit of the scores.
 
     Raises:
-        TfmrError: if a seed does not have one score per class.
+        TfmrError: if a seed does not have one score per group.
     """
     fig, (axes,) = figure(height=3.2)
     positions = list(range(len(lengths)))
@@ -187,8 +187,8 @@ def score_by_length(
     axes.grid(axis="y")
     fig.legend(loc="outside lower center", ncols=4)
     fig.alt = (
-        f"{unit} against the length of the source sentence, mean over the seeds, for the classes "
-        f"{', '.join(lengths)}: {_listed(means, digits=1)}."
+        f"{unit} against the length of the source sentence, mean over the seeds, for sentences of "
+        f"{', '.join(lengths)} words: {_listed(means, digits=1)}."
     )
     return fig
 
@@ -205,16 +205,16 @@ def _ranges(
         counts = sorted({len(scores) for scores in seeds})
         require(
             counts == [len(positions)],
-            f"every seed of {name!r} needs one score for each of the {len(positions)} classes of "
-            f"length: got {counts}",
+            f"every seed of {name!r} needs one score for each of the {len(positions)} groups of "
+            f"lengths: got {counts}",
         )
     means = {}
     for (name, seeds), colour, marker in zip(
         systems.items(), cycle(CYCLE), cycle("os^Dv*P"), strict=False
     ):
-        by_class = list(zip(*seeds, strict=True))
-        means[name] = [fmean(scores) for scores in by_class]
-        lowest, highest = [min(scores) for scores in by_class], [max(s) for s in by_class]
+        by_group = list(zip(*seeds, strict=True))
+        means[name] = [fmean(scores) for scores in by_group]
+        lowest, highest = [min(scores) for scores in by_group], [max(s) for s in by_group]
         axes.plot(
             positions, means[name], marker=marker, markersize=5, color=colour, label=name,
             clip_on=False,

@@ -175,7 +175,7 @@ class SamplingFigure(LiveFigure):
             f"“{each['prefix']}” (perplexity {_perplexity(logs):.0f})"
             for each, logs in zip(self.prefixes, distributions, strict=True)
         )
-        return f"{len(distributions[0])} probabilities of the next token after {named}."
+        return f"{len(distributions[0]):,} probabilities of the next token after {named}."
 
 
 def _logs(stored: Mapping[str, Any]) -> list[float]:

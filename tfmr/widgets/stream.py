@@ -84,7 +84,8 @@ class StreamFigure(LiveFigure):
 
     def summary(self) -> str:
         """The sentence that it shows."""
-        depths = ", ".join(str(n) for n in sorted({row["blocks"] for row in self.rows}))
+        *fewer, most = sorted({row["blocks"] for row in self.rows})
+        depths = f"{', '.join(map(str, fewer))} and {most}" if fewer else most
         last = max(row["step"] for row in self.rows)
         return (
             f"the residual stream of stacks of {depths} blocks, from initialisation to step {last}."
