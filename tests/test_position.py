@@ -132,7 +132,7 @@ def test_inputs_of_the_wrong_type_raise_tfmr_error(unchecked, module: torch.nn.M
 @pytest.mark.parametrize("table", [sinusoidal, sinusoidal_naive])
 def test_invalid_table_sizes_raise_tfmr_error(table) -> None:
     for d in (7, 0):
-        with pytest.raises(TfmrError, match=f"must be even: got d={d}"):
+        with pytest.raises(TfmrError, match=f"must be positive and even: got d={d}"):
             table(3, d)
     with pytest.raises(TfmrError, match="must not be negative: got -1"):
         table(-1, 4)

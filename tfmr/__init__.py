@@ -9,7 +9,7 @@ What most programs need can be imported from here::
 
 Every module contains one idea and imports only from the modules before it::
 
-    errors → notebook → records → special_tokens → dtype → config → translator → recurrent
+    errors → wording → notebook → records → special_tokens → dtype → config → translator → recurrent
            → kv_cache → attention → additive_attention → local_attention → tiled_attention
            → position → layers → encoder → decoder → model → seq2seq → registry → fast → data
            → decode → train → analysis → sequence_layers → complexity → training_memory

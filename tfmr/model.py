@@ -97,10 +97,9 @@ class Transformer(Translator):
     def _initialise(self) -> None:
         """Glorot-uniform weights, zero biases, and embeddings with variance 1 / d_model.
 
-        The paper does not specify the initialisation; this is that of its authors' code. Embeddings
-        with variance 1 / d_model have unit variance after the scaling by √d_model, like the
-        positional encodings that are added to them, and the tied output projection starts with
-        logits of unit variance.
+        The paper does not specify the initialisation; this is the one of its authors' code.
+        Embeddings with variance 1 / d_model have unit variance after the scaling by √d_model, and
+        the tied output projection starts with logits of unit variance.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):

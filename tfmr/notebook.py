@@ -27,6 +27,7 @@ from typing import Any, cast
 import torch
 
 from tfmr.errors import TfmrError
+from tfmr.wording import joined
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "Eq": operator.eq,
@@ -229,7 +230,7 @@ class Claim:
             if not OPERATORS[sign](*values[-2:]):
                 texts = _distinct(values)
                 if later:
-                    return self._report(f"the compared values are {_joined(texts)}")
+                    return self._report(f"the compared values are {joined(texts)}")
                 return self._report(f"the left side is {texts[0]} and the right side is {texts[1]}")
         return True
 
@@ -251,7 +252,7 @@ class Claim:
         return self._report(_difference(left, right))
 
     def _report(self, values: str) -> bool:
-        items = _joined([f"{name} = {_short(value)}" for name, value in self.items.items()])
+        items = joined([f"{name} = {_short(value)}" for name, value in self.items.items()])
         here = f"here, for {items}, {values}" if items else f"here {values}"
         text = f"This differs from the book, where\n    {self.code}\nholds; {here}.\n{EXPLANATION}"
         print(text, file=sys.stderr)
@@ -275,7 +276,7 @@ def _difference(left: Any, right: Any) -> str:
     """The values of two numbers; of two tensors the largest difference, and shapes that differ."""
     shapes = _shapes(left, right)
     if not any(shapes):
-        return f"the values are {_joined(_distinct([left, right]))}"
+        return f"the values are {joined(_distinct([left, right]))}"
     parts = []
     if shapes[0] != shapes[1]:
         parts.append(f"the shapes are {shapes[0]} and {shapes[1]}")
@@ -293,10 +294,6 @@ def _distinct(values: Sequence[Any]) -> list[str]:
     """The values with six digits, or with all digits if two of them would look the same."""
     texts = [_short(value) for value in values]
     return texts if len(set(texts)) == len(texts) else [_short(value, repr) for value in values]
-
-
-def _joined(texts: Sequence[str]) -> str:
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 def _short(value: Any, of_float: Callable[[float], str] = "{:.6g}".format) -> str:

@@ -19,8 +19,8 @@ def frequencies(d: int, base: float = 10000.0) -> Float[Tensor, "pairs"]:
     There are ``d / 2``, one per pair of dimensions; the wavelength of pair :math:`i` is
     :math:`2\pi / \omega_i` positions. Vaswani et al. (2017), section 3.5.
 
-    The result is in double precision: the error of an angle is that of the frequency times the
-    position.
+    The result is in double precision: the error of an angle is the error of the frequency times
+    the position.
 
     Raises:
         TfmrError: if ``d`` is not a positive even number.
@@ -71,8 +71,8 @@ def sinusoidal(length: int, d_model: int, base: float = 10000.0) -> Float[Tensor
 def _check_even(d: int) -> None:
     require(
         d > 0 and d % 2 == 0,
-        "a positional encoding has a sine and a cosine per frequency, so its size must be even: "
-        f"got d={d}",
+        "a positional encoding has a sine and a cosine per frequency, so its size must be "
+        f"positive and even: got d={d}",
     )
 
 

@@ -57,7 +57,7 @@ def state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str,
 
 
 def activation_bytes(loss: Callable[[], object], model: nn.Module) -> int:
-    """The bytes that autograd stores for the backward pass while ``loss()`` runs.
+    """The bytes that autograd stores while ``loss()`` runs, without parameters and buffers.
 
     Each storage counts once, even if several operations store it. Parameters and buffers of
     ``model`` do not count. Casts of parameters, which autocast makes, do.
@@ -71,7 +71,7 @@ def _bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def self_attention_formula(batch: int, length: int, d_model: int, n_heads: int) -> int:
-    """Its input, queries, keys, values, the concatenated heads, and the attention weights."""
+    """The input, queries, keys, values, the concatenated heads, and the attention weights."""
     vectors = 5 * FLOAT * batch * length * d_model
     return vectors + attention_weights_formula(batch, n_heads, length, length)
 
@@ -83,7 +83,7 @@ def cross_attention_formula(batch: int, query: int, key: int, d_model: int, n_he
 
 
 def attention_weights_formula(batch: int, n_heads: int, query: int, key: int) -> int:
-    """One number per head, query and key; from the fused kernel, one per head and query.
+    """Bytes of one number per head, query and key; with the fused kernel, per head and query.
 
     On a CPU, the package uses the fused kernel for more than :data:`tfmr.attention.SHORT` keys.
     """
@@ -93,7 +93,7 @@ def attention_weights_formula(batch: int, n_heads: int, query: int, key: int) ->
 def feed_forward_formula(
     batch: int, length: int, d_model: int, d_ff: int, activation: Activation = "relu"
 ) -> int:
-    """Its input and the input of its second layer; for GELU, the input of GELU as well.
+    """The inputs of both linear layers; for GELU, the input of GELU as well.
 
     The gradient of ReLU needs only its output, which is the input of the second layer.
     """
@@ -102,7 +102,7 @@ def feed_forward_formula(
 
 
 def residual_formula(batch: int, length: int, d_model: int, *, dropout: bool = True) -> int:
-    """The layer norm, and one byte per number for dropout."""
+    """What the layer norm stores and, with dropout, one byte per number."""
     return norm_formula(batch, length, d_model) + dropout * batch * length * d_model
 
 

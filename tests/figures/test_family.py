@@ -12,7 +12,7 @@ from tfmr.figures.style import BLUE, GREY, ORANGE
 
 def test_distance_ranges() -> None:
     fig = distance_ranges(torch.tensor([[0, 3, 4], [1, 0, 3]]))
-    assert "2 queries and 3 keys" in fig.alt
+    assert "each of 2 queries to each of 3 keys" in fig.alt
     assert "First query: 0, 3, 4. Last query: 1, 0, 3." in fig.alt
     assert [text.get_text() for text in fig.axes[0].texts] == ["0", "3", "4", "1", "0", "3"]
 
@@ -22,7 +22,7 @@ def test_relative_biases_are_one_line_per_head() -> None:
     _, first, second = fig.axes[0].lines
     assert list(first.get_ydata()) == [1, 2, 3]
     assert list(second.get_xdata()) == [-1, 0, 1]
-    assert "2 heads for the offsets -1 to 1" in fig.alt
+    assert "2 heads for the offsets −1 to +1" in fig.alt
 
 
 def test_biases_of_other_offsets_raise() -> None:

@@ -42,7 +42,7 @@ def test_sinusoids() -> None:
     fig = sinusoids(sinusoidal(60, 512), [0, 96])
     assert points(fig.axes[0], 1) == pytest.approx([math.sin(pos) for pos in range(60)], abs=1e-5)
     expected = sum(math.sin(pos) * math.sin(pos + 1) < 0 for pos in range(59))
-    assert fig.alt.endswith(f"change sign {expected}, 0 times.")
+    assert fig.alt.endswith(f"change sign {expected} and 0 times, respectively.")
 
 
 def test_shift_as_rotation() -> None:
@@ -51,15 +51,15 @@ def test_shift_as_rotation() -> None:
     for axes, omega in zip(fig.axes, omegas, strict=True):
         for label, angle in angles(axes).items():
             assert angle == pytest.approx((90 - math.degrees(int(label) * omega)) % 360, abs=0.01)
-    assert "clockwise from position 0 at the top" in fig.alt
-    assert "115, 11 degrees" in fig.alt
+    assert "clockwise, with position 0 at the top" in fig.alt
+    assert "115 and 11 degrees" in fig.alt
 
 
 def test_dot_product_by_distance_states_the_difference_of_the_curves() -> None:
     rows = sinusoidal(200, 64)
     products = {p: (rows[p - 5 : p + 6] @ rows[p]).tolist() for p in (20, 150)}
     assert "within 0.01" in dot_product_by_distance(products, 5).alt
-    assert "maximum of 32 at distance 0" in dot_product_by_distance(products, 5).alt
+    assert "the maximum is 32, at distance 0," in dot_product_by_distance(products, 5).alt
     products[150] = [value + 1 for value in products[150]]
     assert re.search(r"within 1\.0[01]", dot_product_by_distance(products, 5).alt)
 
@@ -70,7 +70,7 @@ def test_rotary_angles() -> None:
         pytest.approx({"q": 30, "k": 90}),
         pytest.approx({"q": 90, "k": 30}),
     ]
-    assert "60, -60 degrees" in fig.alt
+    assert "60 and −60 degrees" in fig.alt
 
 
 def test_accuracy_by_position() -> None:

@@ -60,7 +60,7 @@ def test_score_by_length_shows_the_mean_and_the_range_of_the_seeds() -> None:
     corners = {(float(x), float(y)) for x, y in band.vertices}
     assert corners == {(0, 20), (1, 10), (2, 4), (0, 22), (1, 12), (2, 6)}
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1–8", "9–16", "17+"]
-    assert "for sentences of 1–8, 9–16, 17+ words: RNN 21.0, 11.0, 5.0; Transformer 40.5" in fig.alt
+    assert "of 1–8, 9–16 and 17+ words: RNN 21.0, 11.0, 5.0; Transformer 40.5" in fig.alt
     assert len(fig._repr_png_()[0]) < 60_000
 
 

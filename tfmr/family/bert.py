@@ -183,7 +183,7 @@ def mask_tokens(
     generator: torch.Generator,
     p: float = 0.15,
 ) -> tuple[Int[Tensor, "batch length"], Int[Tensor, "batch length"]]:
-    """Choose tokens to predict, and hide them: masked language modelling.
+    """Choose tokens to predict, and replace most of them: masked language modelling.
 
     Of the chosen tokens, 80 % are replaced by the mask token and 10 % by a random token; 10 % are
     kept. The model must therefore predict tokens at positions without a mask token, too. Devlin et

@@ -31,6 +31,7 @@ from tfmr.figures.style import (
     styled,
     text_colour,
 )
+from tfmr.wording import joined
 
 
 def _lines_between(axes: Axes, rows: int, columns: int, *, linewidth: float = 1.5) -> None:
@@ -542,7 +543,9 @@ def mask_panels(
     axes[0].set_ylabel("query")
     axes[0].set_xlabel("key")
     counts = [f"{name} {int(mask.sum())} of {mask.numel()}" for name, mask in masks.items()]
-    fig.alt = f"Masks over {' '.join(keys)}; pairs that are not masked: {', '.join(counts)}."
+    fig.alt = (
+        f"Masks over the tokens {joined(keys)}; pairs that are not masked: {', '.join(counts)}."
+    )
     return fig
 
 

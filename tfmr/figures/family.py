@@ -37,9 +37,9 @@ def distance_ranges(ranges: Int[Tensor, "query key"]) -> Figure:
     )
     ax.set(xlabel="position of the key", ylabel="position of the query")
     fig.alt = (
-        f"The range of the distance between {rows} queries and {columns} keys; it is equal on each "
-        f"diagonal. First query: {', '.join(map(str, ranges[0].tolist()))}. Last query: "
-        f"{', '.join(map(str, ranges[-1].tolist()))}."
+        f"The range of the distance from each of {rows} queries to each of {columns} keys; it is "
+        f"constant along every diagonal. First query: {', '.join(map(str, ranges[0].tolist()))}. "
+        f"Last query: {', '.join(map(str, ranges[-1].tolist()))}."
     )
     return fig
 
@@ -59,11 +59,12 @@ def relative_biases(offsets: Sequence[int], biases: Float[Tensor, "heads offset"
     ax.axhline(0, color=MUTED, lw=1)
     for head, values in enumerate(biases.tolist()):
         ax.plot(offsets, values, "o-", ms=4, color=CYCLE[head], label=f"head {head + 1}")
-    ax.set_xticks(list(offsets), [minus(f"{offset:+d}") for offset in offsets])
+    ax.set_xticks(list(offsets), [minus(f"{offset:+d}") if offset else "0" for offset in offsets])
     ax.set(xlabel="position of the key\nminus position of the query", ylabel="bias")
     fig.legend(loc="outside right center")
     fig.alt = (
-        f"The learned bias of {len(biases)} heads for the offsets {offsets[0]} to {offsets[-1]}, "
+        f"The learned bias of {len(biases)} heads for the offsets "
+        f"{minus(f'{offsets[0]:+d}')} to {minus(f'{offsets[-1]:+d}')}, "
         "one line per head."
     )
     return fig
@@ -78,7 +79,7 @@ def patch_attention(
     *,
     narrow: bool = False,
 ) -> Figure:
-    """Images with the borders of their patches, and below each the weight of every patch.
+    """Images with the borders of their patches, and below each the weights of its patches.
 
     Args:
         images: grey values; dark is high.
@@ -104,7 +105,7 @@ def patch_attention(
                 ax.axvline(border * size - 0.5, color=GREY, lw=0.8)
         upper.set_title(name)
     axes[0].set_ylabel("image")
-    axes[count].set_ylabel("patch weight" if narrow else "weight of each patch")
+    axes[count].set_ylabel("attention\nweight" if narrow else "attention weight")
     fig.alt = (
         f"{count} images ({', '.join(names)}), cut into {rows} × {rows} patches. Below each image, "
         "a darker patch has a greater attention weight; each map has its own scale."
@@ -147,6 +148,9 @@ def change_effects(
     ax.set_yticks(range(len(effects)), [] if narrow else list(effects))
     ax.set_ylim(len(effects) - 0.5, -0.8 if narrow else -0.5)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel(f"change of the loss from {baseline}\n(nats per token)")
-    fig.alt = f"Change of the loss compared with {baseline}, in nats: {'; '.join(parts)}."
+    ax.set_xlabel(f"change in test loss relative to {baseline}\n(nats per token)")
+    fig.alt = (
+        f"Change in test loss relative to the model with {baseline}, in nats per token:"
+        f" {'; '.join(parts)}."
+    )
     return fig

@@ -20,8 +20,10 @@ from tfmr.figures.style import (
     SIGNED,
     Figure,
     figure,
+    minus,
     styled,
 )
+from tfmr.wording import joined
 
 
 @styled
@@ -54,8 +56,8 @@ def sinusoids(table: Float[Tensor, "length d_model"], pairs: Sequence[int]) -> F
     panels[-1].set_xlabel("position")
     sign_changes = [int((table[:-1, 2 * i] * table[1:, 2 * i] < 0).sum()) for i in pairs]
     fig.alt = (
-        f"The sines of pairs {', '.join(map(str, pairs))} over {len(table)} positions change"
-        f" sign {', '.join(map(str, sign_changes))} times."
+        f"The sines of pairs {joined(pairs)} over {len(table)} positions change sign"
+        f" {joined(sign_changes)} times, respectively."
     )
     return fig
 
@@ -105,11 +107,12 @@ def shift_as_rotation(frequencies: Sequence[float], starts: Sequence[int], k: in
             _arrow(axes, start, str(pos), colour)
             _arrow(axes, end, str(pos + k), colour)
             _arc(axes, start, end, radius, colour)
-    angles = ", ".join(f"{math.degrees(k * omega):.0f}" for omega in frequencies)
+    angles = joined(f"{math.degrees(k * omega):.0f}" for omega in frequencies)
+    ends = joined(pos + k for pos in starts)
     fig.alt = (
         f"Arrows on the unit circle for {len(frequencies)} frequencies, at positions"
-        f" {' and '.join(map(str, starts))} and {k} positions later, clockwise from position 0 at"
-        " the top. For each frequency the angle of rotation is the same from every position:"
+        f" {joined(starts)} and, {k} positions later, at {ends}; clockwise, with position 0 at the"
+        " top. For each frequency the angle of rotation is the same from every start:"
         f" {angles} degrees."
     )
     return fig
@@ -117,7 +120,7 @@ def shift_as_rotation(frequencies: Sequence[float], starts: Sequence[int], k: in
 
 @styled
 def dot_product_by_distance(products: Mapping[int, Sequence[float]], max_distance: int) -> Figure:
-    """Dot products of a row of the table with its neighbours, against the distance."""
+    """Dot products of rows of the table with the rows near them, by difference of positions."""
     fig, (axes,) = figure(height=2.7)
     axes.axhline(0, color=GRID, lw=1)
     marks = ((BLUE, "-", 4.5), (ORANGE, "--", 2.6), (GREEN, ":", 1.8))
@@ -130,17 +133,17 @@ def dot_product_by_distance(products: Mapping[int, Sequence[float]], max_distanc
             lw=width,
             label=str(pos),
         )
-    axes.set(xlabel="distance", ylabel="dot product", ylim=(0, None))
+    axes.set(xlabel="difference of positions", ylabel="dot product", ylim=(0, None))
     fig.legend(title="position", loc="outside right center")
     axes.margins(x=0)
     curves = list(products.values())
     difference = max(abs(a - b) for curve in curves for a, b in zip(curve, curves[0], strict=True))
     fig.alt = (
-        f"Dot products of positions {', '.join(map(str, products))} with their neighbours at"
-        f" distances up to {max_distance}. The curves are equal to within"
-        f" {math.ceil(difference * 100) / 100:.2f} and symmetric, with a maximum of"
-        f" {curves[0][max_distance]:.0f} at distance 0 and {curves[0][-1]:.0f} at distance"
-        f" {max_distance}."
+        f"Dot products of rows {joined(products)} of the table with the rows at distances up to"
+        f" {max_distance}. The curves are equal to within"
+        f" {math.ceil(difference * 100) / 100:.2f} and symmetric; the maximum is"
+        f" {curves[0][max_distance]:.0f}, at distance 0, and the value at distance {max_distance}"
+        f" is {curves[0][-1]:.0f}."
     )
     return fig
 
@@ -154,11 +157,11 @@ def rotary_angles(pairs: Sequence[tuple[int, int]], omega: float) -> Figure:
         _arrow(axes, m * omega, "q", QUERY)
         _arrow(axes, n * omega, "k", KEY)
         _arc(axes, m * omega, n * omega, 0.5)
-    between = ", ".join(f"{math.degrees((n - m) * omega):.0f}" for m, n in pairs)
-    places = " and ".join(f"{m}, {n}" for m, n in pairs)
+    between = joined(minus(f"{math.degrees((n - m) * omega):.0f}") for m, n in pairs)
     fig.alt = (
-        f"A query and a key, equal before rotation, at positions {places}. The angles from query"
-        f" to key are {between} degrees; they depend on the difference of the positions only."
+        f"A query and a key, equal before rotation, at {len(pairs)} pairs of positions (m, n):"
+        f" {joined(pairs)}. The angles from query to key are {between} degrees; they depend only on"
+        " the difference between the positions."
     )
     return fig
 

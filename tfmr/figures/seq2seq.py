@@ -11,6 +11,7 @@ from tfmr.figures.diagram import box, line, sheet
 from tfmr.figures.narrow import NARROW
 from tfmr.figures.palette import DECODER, ENCODER
 from tfmr.figures.style import CYCLE, INK, ORANGE, Figure, also_narrow, figure, styled
+from tfmr.wording import joined
 
 STEP = 1.7
 SIZE = (1.3, 0.8)
@@ -188,7 +189,7 @@ def score_by_length(
     fig.legend(loc="outside lower center", ncols=4)
     fig.alt = (
         f"{unit} against the length of the source sentence, mean over the seeds, for sentences of "
-        f"{', '.join(lengths)} words: {_listed(means, digits=1)}."
+        f"{joined(lengths)} words: {_listed(means, digits=1)}."
     )
     return fig
 

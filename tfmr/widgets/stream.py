@@ -8,6 +8,7 @@ import traitlets
 
 from tfmr.errors import require
 from tfmr.widgets.figure import LiveFigure
+from tfmr.wording import joined
 
 QUANTITIES = ("stream", "change", "gradient")
 DIGITS = 3
@@ -84,8 +85,7 @@ class StreamFigure(LiveFigure):
 
     def summary(self) -> str:
         """The sentence that it shows."""
-        *fewer, most = sorted({row["blocks"] for row in self.rows})
-        depths = f"{', '.join(map(str, fewer))} and {most}" if fewer else most
+        depths = joined(sorted({row["blocks"] for row in self.rows}))
         last = max(row["step"] for row in self.rows)
         return (
             f"the residual stream of stacks of {depths} blocks, from initialisation to step {last}."
