@@ -155,7 +155,7 @@ class Translator(nn.Module):
         return self.scores(self.hidden(source, target))
 
     def scores(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """One logit per target token; their softmax is the predicted distribution."""
+        """One logit per token of the target vocabulary; their softmax is the prediction."""
         logits: Tensor = self.output(x)
         return logits
 

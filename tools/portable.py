@@ -22,7 +22,7 @@ INSTALL = """\
     %pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu git+{}"""
 NOT_PUBLISHED = 'raise ModuleNotFoundError("install the package first: pip install FOLDER_OF_TFMR")'
 SETUP = """\
-# The chapter needs the package of the book, which is missing in Colab, for example.
+# This notebook needs the book's package, which Colab, for example, does not have.
 import importlib.util
 
 if importlib.util.find_spec("tfmr") is None:

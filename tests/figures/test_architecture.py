@@ -67,8 +67,8 @@ def test_decoder_block_cross_attention() -> None:
     order = [places[name][1] for name in sublayers]
     assert order == sorted(order)
     across = places["cross-attention"][1]
-    assert places["memory"][1] == across
-    assert places["cross-attention"][0] < places["K"][0] < places["memory"][0]
+    assert places["encoder\noutput"][1] == across
+    assert places["cross-attention"][0] < places["K"][0] < places["encoder\noutput"][0]
     assert places["masked self-attention"][1] < places["Q"][1] < across
 
 
@@ -164,10 +164,10 @@ def test_queries_keys_and_values_have_their_colours() -> None:
 
 def test_encoder_and_decoder_have_their_colours() -> None:
     encoder, decoder = ROLES["encoder"], ROLES["decoder"]
-    assert edge_colours(decoder_block())["memory"] == encoder
+    assert edge_colours(decoder_block())["encoder\noutput"] == encoder
     stacks = encoder_decoder_stacks(2)
     found = edge_colours(stacks)
-    assert text_colours(stacks)["memory"] == encoder
+    assert text_colours(stacks)["encoder output"] == encoder
     assert found["encoder block 2"] == encoder
     assert found["decoder block 1"] == decoder
     found = edge_colours(fixed_context_vs_attention(["a", "b"], ["c", "d"], 0, [0.5, 0.5]))
@@ -176,14 +176,14 @@ def test_encoder_and_decoder_have_their_colours() -> None:
     shapes = transformer_shapes(*stages)
     found = edge_colours(shapes)
     assert (found["N × encoder block"], found["N × decoder block"]) == (encoder, decoder)
-    assert text_colours(shapes)["memory"] == encoder
+    assert text_colours(shapes)["encoder\noutput"] == encoder
 
 
 def test_sublayers_have_the_colour_of_their_stack() -> None:
     for drawn, own in ((encoder_block(), "encoder"), (decoder_block(), "decoder")):
         found = edge_colours(drawn)
         neutral = found.pop("layer norm")
-        others = {found.pop("memory", ROLES["encoder"])}
+        others = {found.pop("encoder\noutput", ROLES["encoder"])}
         assert others == {ROLES["encoder"]}
         assert set(found.values()) == {ROLES[own]}
         assert neutral not in ROLES.values()

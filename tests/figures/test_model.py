@@ -19,7 +19,8 @@ TARGET = [
 def test_transformer_shapes() -> None:
     fig = transformer_shapes(SOURCE, TARGET)
     drawn = {text.get_text() for text in fig.axes[0].texts}
-    assert {"N × encoder block", "N × decoder block", "scores", "memory", "1 × 3 × 12"} <= drawn
+    assert {"N × encoder block", "N × decoder block", "scores", "encoder\noutput"} <= drawn
+    assert "1 × 3 × 12" in drawn
     assert "encoder 1 × 5 × 8" in fig.alt
     assert "scores 1 × 3 × 12" in fig.alt
     assert "consist of N blocks each" in fig.alt

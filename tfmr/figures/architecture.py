@@ -91,7 +91,7 @@ def encoder_block(*, narrow: bool = False) -> Figure:
 @styled
 @also_narrow
 def decoder_block(*, narrow: bool = False) -> Figure:
-    """A post-norm decoder block: self-attention, cross-attention over the memory, feed-forward."""
+    """A post-norm decoder block with its three sublayers and the encoder output."""
     sublayers = ("masked self-attention", "cross-attention", "feed-forward")
     parts = [part for name in sublayers for part in ("fork", name, "+", "layer norm")]
     fig, axes = sheet(6.0, 11.85, NARROW) if narrow else sheet(11.0, 11.85)
@@ -102,14 +102,12 @@ def decoder_block(*, narrow: bool = False) -> Figure:
     axes.text(x + 0.25, heights["top"] - 0.25, "predicts the next token", va="center", fontsize=10)
     cross, own = heights["cross-attention"], heights["masked self-attention"]
     edge, start = x + width / 2, x_memory - size[0] / 2
-    box(axes, (x_memory, cross), "memory", ENCODER, size, fontsize)
+    box(axes, (x_memory, cross), "encoder\noutput", ENCODER, size, fontsize)
     line(axes, (start, cross), (edge, cross), colour=ENCODER)
     middle = (start + edge) / 2
     axes.text(middle - 0.1, cross + 0.3, "K", ha="right", color=KEY, fontsize=11)
     axes.text(middle + 0.1, cross + 0.3, "V", ha="left", color=VALUE, fontsize=11)
     axes.text(x + 0.2, cross - 0.62, "Q", va="center", color=QUERY, fontsize=11)
-    origin = "from the\nencoder" if narrow else "from the encoder"
-    axes.text(x_memory, cross - size[1] / 2 - 0.15, origin, ha="center", va="top", fontsize=10)
     mask = start if narrow else 8.8
     _triangle(axes, (mask, own - 0.6), 0.4)
     line(axes, (mask, own), (edge, own))
@@ -119,8 +117,8 @@ def decoder_block(*, narrow: bool = False) -> Figure:
         "A decoder block, from bottom to top, with three sublayers, each followed by an addition"
         " and a layer norm: masked self-attention, whose triangular causal mask lets a position"
         " attend only to itself and to earlier positions; cross-attention, whose queries Q come"
-        " from the decoder and whose keys K and values V come from the memory, the output of the"
-        " encoder; feed-forward. A residual connection leads around each sublayer."
+        " from the decoder and whose keys K and values V come from the encoder output;"
+        " feed-forward. A residual connection leads around each sublayer."
     )
     return fig
 
@@ -155,7 +153,7 @@ def encoder_decoder_stacks(n_layers: int = 3, *, narrow: bool = False) -> Figure
     path = ((left, top + 0.36), (left, top + 0.9), (middle, top + 0.9), (middle, heights[0]))
     axes.plot(*zip(*path, strict=True), color=ENCODER, lw=1.6)
     axes.text(
-        (left + middle) / 2, top + 1.15, "memory",
+        (left + middle) / 2, top + 1.15, "encoder output",
         ha="center", va="center", color=ENCODER, fontsize=fontsize + 1,
     )  # fmt: skip
     for y in heights:
@@ -164,9 +162,9 @@ def encoder_decoder_stacks(n_layers: int = 3, *, narrow: bool = False) -> Figure
     axes.text(right, top + 1.15, "next token", ha="center", va="center", fontsize=fontsize + 0.5)
     fig.alt = (
         f"Two stacks of {n_layers} blocks. The source passes through the encoder blocks in order."
-        f" The output of the last one, the memory, is an input of each of the {n_layers} decoder"
-        " blocks. The target prefix passes through the decoder blocks, whose output predicts the"
-        " next token."
+        f" The output of the last one, the encoder output, is an input of each of the {n_layers}"
+        " decoder blocks. The target prefix passes through the decoder blocks, whose output"
+        " predicts the next token."
     )
     return fig
 
@@ -201,8 +199,8 @@ def right_shift(sentence: Sequence[str], *, narrow: bool = False) -> Figure:
     pairs = ", ".join(f"{a} to {b}" for a, b in zip(inputs, labels, strict=True))
     fig.alt = (
         f"Below the decoder, its inputs, {' '.join(inputs)}; above it, the label at each position,"
-        f" {' '.join(labels)}: {pairs}. The last token, {sentence[-1]}, is crossed out of the"
-        " inputs."
+        f" {' '.join(labels)}: {pairs}. The last token, {sentence[-1]}, is crossed out at the"
+        " end of the row of inputs."
     )
     return fig
 

@@ -83,7 +83,8 @@ def transformer_shapes(source: Stages, target: Stages, *, narrow: bool = False) 
     # Where the gap is narrow, the word stands above the block of the encoder.
     middle = ((left + right) / 2, (decoder + encoder) / 2 + 0.12)
     at = (right - half - 0.1, encoder + 0.45) if narrow else middle
-    axes.text(*at, "memory", ha="right" if narrow else "center", color=ENCODER)
+    name, align = ("encoder output", "right") if narrow else ("encoder\noutput", "center")
+    axes.text(*at, name, ha=align, color=ENCODER)
 
     embeddings = [
         next(y for y, (name, _) in enumerate(stages) if "embedding" in name)
@@ -104,13 +105,12 @@ def transformer_shapes(source: Stages, target: Stages, *, narrow: bool = False) 
     )
 
     def describe(stages: Stages) -> str:
-        return ", ".join(f"{name} {' × '.join(map(str, shape))}" for name, shape in stages)
+        return "; ".join(f"{name} {' × '.join(map(str, shape))}" for name, shape in stages)
 
     fig.alt = (
-        f"The Transformer from bottom to top. "
-        f"Source side: {describe(source)}. Target side: {describe(target)}. The last output of the "
-        f"source side, the memory, is an input of the decoder. Encoder and decoder consist of N"
-        f" blocks each. The encoder has a {MASKS['encoder']}, the decoder a"
+        f"The Transformer from bottom to top. Source side: {describe(source)}. Target side:"
+        f" {describe(target)}. The encoder output is an input of the decoder. Encoder and decoder"
+        f" consist of N blocks each. The encoder has a {MASKS['encoder']}, the decoder a"
         f" {MASKS['decoder'].replace(', ', ' and a ')}. Both embeddings and the last stage of the"
         f" target side ({target[-1][0]}) use the same matrix."
     )

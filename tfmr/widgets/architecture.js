@@ -144,7 +144,7 @@ function ArchitectureMap({ drawing, part, select, preview, fillOf }) {
     },
   });
   return html`<svg class="arch-map" viewBox=${drawing.view.join(" ")} role="radiogroup"
-    aria-label="Map of the Transformer, from bottom to top: the parts of the encoder, of the decoder, and the output">
+    aria-label="Map of the Transformer, from bottom to top: the parts of the encoder, the decoder and the output">
     ${drawing.blocks.map((block, i) => html`<${Block} key=${i} block=${block} on=${i === part} fill=${fillOf(block)}
       events=${events(i)} />`)}
     <g aria-hidden="true">
@@ -237,7 +237,7 @@ function Architecture({ model }) {
     task=${html`point at a part, or move through the map with the arrow keys. Colour the map by parameters, then by
       FLOPs. Set both numbers of tokens to 128: which part's FLOPs grow fastest?`}
     shows=${html`Most parameters are in the feed-forward networks and the projections. The FLOPs of attention itself
-      grow with the square of the number of tokens, all others in proportion to it. Only the matrix multiplications of
+      grow with the square of the number of tokens, all others in proportion to the number of tokens. Only the matrix multiplications of
       one forward pass are counted, with two FLOPs for each multiply-add; <i>d</i> is d_model, <i>f</i> is d_ff,${" "}
       <i>n</i> and <i>m</i> are numbers of tokens.`}
     status=${`${nameOf(block)} ${sideOf(block)}${kind.times > 1 ? ` (${kind.times} blocks)` : ""}: ${

@@ -20,11 +20,12 @@ D_K = 4
 
 
 class MasksFigure(LiveFigure):
-    """Self-attention with right and wrong masks, and a test for leaks.
+    """Self-attention with correct and wrong masks, and a test for leaks.
 
-    One token is replaced by another, and the figure shows which outputs change. In a decoder only
-    the outputs at this and later positions may change, in both stacks none if the token is padding.
-    Queries, keys and values are random numbers. Vaswani et al. (2017), section 3.2.3.
+    One token is replaced by another, and the figure shows which outputs change. In a decoder, only
+    the outputs at this and later positions may change. If the token is padding, no output of a real
+    token may change in either stack. Queries, keys and values are random numbers. Vaswani et al.
+    (2017), section 3.2.3.
 
     Args:
         tokens: 3 to 8 tokens; the last ones may be ``"<pad>"``.

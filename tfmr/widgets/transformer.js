@@ -1,4 +1,5 @@
-// The inference of a Transformer: the third version of the book's model, beside formula and Python.
+// The forward pass of a Transformer: the third version of the book's model, after the formula and
+// the Python code.
 // The functions have the names and the order of tfmr/layers.py, attention.py, kv_cache.py,
 // position.py, encoder.py, decoder.py and model.py; tests compare their outputs with Python's.
 //
@@ -21,7 +22,7 @@ export function linear({ weight, bias }, x) {
   });
 }
 
-/** Normalise every vector to mean 0 and variance 1, then rescale each dimension. */
+/** Normalise every vector to mean 0 and variance 1, then scale and shift each dimension. */
 export function layerNorm({ weight, bias }, x, eps = 1e-5) {
   return x.map((vector) => {
     const mean = sum(vector) / vector.length;
@@ -103,7 +104,7 @@ function splitHeads(x, nHeads) {
 
 // ---- kv_cache.py
 
-/** The keys and values of the positions so far, [head][position]; at first none. */
+/** The keys and values of the earlier positions, [head][position]; initially empty. */
 export const kvCache = () => ({ length: 0, keys: [], values: [] });
 
 /** Append the keys and values of new positions. */
@@ -174,7 +175,7 @@ export function decoderBlock(module, config, x, memory, cache, recorded) {
 export function* decoder(module, config, x, memory, caches, recorded) {
   for (const [index, block] of module.blocks.entries()) {
     x = decoderBlock(block, config, x, memory, caches[index], recorded);
-    if (x.length > 1) yield; // the step of a single position is short
+    if (x.length > 1) yield; // a single position takes little time
   }
   return module.norm ? layerNorm(module.norm, x) : x;
 }
@@ -190,7 +191,7 @@ export function* encodeSource(model, source, recorded) {
 }
 
 /**
- * The decoder output at each position of `target`, which are the positions after the cached ones.
+ * The decoder output at each position of `target`; these positions follow the cached ones.
  * If `recorded` is { self: [], cross: [] }, the lists get the maps of each block.
  */
 export function* decodeTarget(model, target, memory, caches, recorded) {
@@ -198,7 +199,7 @@ export function* decodeTarget(model, target, memory, caches, recorded) {
   return yield* decoder(model.decoder, model.config, x, memory, caches, recorded);
 }
 
-/** One logit per target token for each vector. */
+/** For each vector, one logit per token of the target vocabulary. */
 export const scores = (model, x) => linear(model.output, x);
 
 /** Encode the source for incremental decoding. */
@@ -214,8 +215,8 @@ export function step(model, token, { memory, caches }) {
 }
 
 /**
- * A copy of a state that can continue differently. Keys and values are shared: a cache only ever
- * appends, and to a new list.
+ * A copy of a decoding state that can be continued independently. Keys and values are shared,
+ * because appending to a cache creates new lists and leaves the old ones unchanged.
  */
 export const copyState = ({ memory, caches }) => ({
   memory,
@@ -234,7 +235,7 @@ function embed(model, side, ids, first = 0) {
 }
 
 /**
- * The model made of `tensors`, { shape, data } by the names of the Python parameters:
+ * Build the model from `tensors`, which maps the names of the Python parameters to { shape, data }:
  * "encoder.blocks.0.attention.w_q.weight" is model.encoder.blocks[0].attention.w_q.weight.
  */
 export function makeModel(config, tensors) {
@@ -274,7 +275,7 @@ export function logSoftmax(scores) {
   return scores.map((score) => score - logTotal);
 }
 
-/** The dot product of b with as many values of a, from `start` on. */
+/** The dot product of b and the b.length values of a that begin at index `start`. */
 function dot(a, b, start = 0) {
   let total = 0;
   for (let i = 0; i < b.length; i += 1) total += a[start + i] * b[i];
