@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tools import ROOT, published, vendor
 from tools.verify import NotVerifiedError, require_verified
@@ -134,12 +134,21 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
         """Log nothing."""
 
 
+class QuietServer(http.server.ThreadingHTTPServer):
+    """A server that does not report connections that a browser closes early."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report an error, unless the connection was lost."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 def server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
     """A local server for ``folder``; with ``port`` 0 on any free port."""
     if not (folder / "index.html").is_file():
         raise SiteError("expected a site, found none; run `make book` first")
     try:
-        return http.server.ThreadingHTTPServer(
+        return QuietServer(
             ("127.0.0.1", port), functools.partial(QuietHandler, directory=str(folder))
         )
     except OSError as problem:
