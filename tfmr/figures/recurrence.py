@@ -288,7 +288,7 @@ def lstm_cell(*, narrow: bool = False) -> Figure:
         "One time step of an LSTM. Three sigmoids and one tanh, whose inputs are the input vector"
         " and the previous hidden state, compute the gates and the candidate. The previous cell"
         " state times the forget gate plus the input gate times the candidate is the new cell"
-        " state. The tanh of the new cell state times the output gate is the new hidden state."
+        " state. The output gate times the tanh of the new cell state is the new hidden state."
     )
     return c.fig
 
