@@ -57,7 +57,7 @@ def test_head_grid_repeats_one_head_with_tokens() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == tokens[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == tokens[1]
     assert axes.get_title() == "block 2, head 3"
-    assert "block 2, head 3 is repeated with the query tokens ein Hund and the key" in figure.alt
+    assert "block 2, head 3 is repeated with the query tokens “ein Hund” and the key" in figure.alt
     assert small(figure)
     with pytest.raises(TfmrError, match="2 queries and 3 keys needs as many tokens: got 3 and 2"):
         head_grid(weights, tokens=(tokens[1], tokens[0]))

@@ -106,8 +106,8 @@ def head_grid(
         name = f"block {large[0] + 1}, head {large[1] + 1}"
         axes.set_title(name)
         fig.alt += (
-            f" The map of {name} is repeated with the query tokens {' '.join(tokens[0])} and the"
-            f" key tokens {' '.join(tokens[1])}."
+            f" The map of {name} is repeated with the query tokens “{' '.join(tokens[0])}” and the"
+            f" key tokens “{' '.join(tokens[1])}”."
         )
     return fig
 

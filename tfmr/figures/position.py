@@ -37,8 +37,8 @@ def sinusoidal_table(table: Float[Tensor, "length d_model"]) -> Figure:
     fig.alt = (
         f"A table of {length} positions by {d_model} dimensions, values from"
         f" {minus(f'{float(table.min()):.0f}')} to {float(table.max()):.0f}. The first columns"
-        " change from row to row, later columns change more and more slowly, and the last columns are almost"
-        " constant, close to 0 or 1."
+        " change from row to row, later columns change more and more slowly, and the last columns"
+        " are almost constant, close to 0 or 1."
     )
     return fig
 

@@ -161,7 +161,7 @@ def alignment(
         f"“{' '.join(source)}”; a stronger colour means a larger weight."
     )
     largest = [
-        f"{source[int(row.argmax())]} for {word}"
+        f"{source[int(row.argmax())].rstrip('.')} for {word.rstrip('.')}"
         for word, row in zip(target, weights, strict=True)
         if word in stated
     ]
