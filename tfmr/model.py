@@ -221,7 +221,7 @@ class Transformer(Translator):
     def _embed(
         self, embedding: nn.Embedding, ids: Int[Tensor, "batch length"], side: str, start: int = 0
     ) -> Float[Tensor, "batch length d_model"]:
-        """Embed, scale by √d_model (section 3.4), add positional encodings (3.5), dropout (5.4)."""
+        """Embed, scale (section 3.4), add positional encodings (3.5), and apply dropout (5.4)."""
         check_length(start + ids.shape[1], self.config.max_length, side)
         x = embed(embedding, ids, side) * math.sqrt(self.config.d_model)
         if self.position is not None:

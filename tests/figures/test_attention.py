@@ -143,7 +143,7 @@ def test_softmax_saturation_describes_both_curves() -> None:
     figure = softmax_saturation(
         [4, 512], curves, {"divided": [0.3, 0.3], "not": [0.3, 0.001]}, keys=10
     )
-    assert "divided: entropy from 2.0 to 1.9; not: entropy from 1.5 to 0.0" in figure.alt
+    assert "Entropy in nats: divided, from 2.0 to 1.9; not, from 1.5 to 0.0." in figure.alt
     assert "10 keys" in figure.alt
     assert png_bytes(figure) < 60_000
 

@@ -145,7 +145,7 @@ def test_final_losses() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["4 layers", "32 layers"]
     colours = {line.get_color() for line in points}
     assert len(colours) == len({line.get_marker() for line in points}) == 2
-    assert "plain: 0.25 to 0.5 (4 layers), 2 to 7,321 (32 layers); residual:" in fig.alt
+    assert "“plain”, 0.25 to 0.5 (4 layers), 2 to 7,321 (32 layers); “residual”," in fig.alt
     assert "below 0.0001 to 0.1 (4 layers), below 0.0001 (32 layers)." in fig.alt
 
 

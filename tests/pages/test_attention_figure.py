@@ -27,8 +27,8 @@ def agree(live: Locator, expected: AttentionFigure) -> None:
     weights = expected.weights()
     steps = torch.tensor(cells(live.locator(".att-steps")))
     products = torch.tensor(expected.q) @ torch.tensor(expected.k).T
-    if expected.scores is not None:
-        products = torch.tensor(expected.scores)
+    if expected.dot_products is not None:
+        products = torch.tensor(expected.dot_products)
     torch.testing.assert_close(steps[:, PRODUCT], products[i], atol=6e-3, rtol=0)
     divided = products / math.sqrt(len(expected.q[0])) if expected.scaled else products
     torch.testing.assert_close(steps[:, DIVIDED], divided[i], atol=6e-3, rtol=0)
@@ -66,13 +66,13 @@ def test_a_vector_can_be_changed(stage: Stage, vector: str, changes: dict[str, o
     agree(live, figure(**changes))
 
 
-def test_a_score_can_be_set(each_stage: Stage) -> None:
+def test_a_dot_product_can_be_set(each_stage: Stage) -> None:
     live = each_stage.show(figure())
-    choose(live, "Change", "scores")
+    choose(live, "Change", "dot products")
     agree(live, figure())
-    live.get_by_label("score of “am”").fill("-4")
+    live.get_by_label("dot product with “am”").fill("-4")
     changed = figure()
-    changed.scores = [[1.0, -4.0, 3.0], [1.0, 0.0, 1.0], [1.0, -1.0, 0.0]]
+    changed.dot_products = [[1.0, -4.0, 3.0], [1.0, 0.0, 1.0], [1.0, -1.0, 0.0]]
     agree(live, changed)
     live.get_by_label("causal mask").check()
     changed.causal = True
@@ -143,7 +143,7 @@ def test_the_status_reads_a_tie_as_a_tie_and_announces_no_change(stage: Stage) -
     assert status(live).startswith(
         f"“am” attends equally to “I” and “good” ({weights[0]:.3f} each), then to “am”"
     )
-    choose(live, "Change", "scores")
+    choose(live, "Change", "dot products")
     expect(live.get_by_role("status")).to_have_text(re.compile("Unchanged: “am” attends equally"))
 
 

@@ -140,7 +140,7 @@ def test_a_change_is_announced_once_and_no_change_each_time(stage: Stage) -> Non
     )
     text = status(live)
     live.get_by_label("causal mask").check()
-    for choice in ("scores", "vectors"):
+    for choice in ("dot products", "vectors"):
         live.page.wait_for_timeout(50)
         live.get_by_role("radio", name=choice).check()
     live.page.wait_for_timeout(50)

@@ -64,10 +64,10 @@ def test_invalid_arguments_raise_tfmr_error(change: dict[str, object], message: 
         AttentionFigure(**{"tokens": TOKENS, "q": Q, "k": K, "v": V} | change)
 
 
-def test_scores_replace_the_dot_products() -> None:
+def test_given_dot_products_replace_those_of_the_vectors() -> None:
     figure = AttentionFigure(TOKENS, Q, K, V, causal=True)
-    figure.scores = [[3.0, 0.0, 0.0], [1.0, -1.0, 5.0], [0.5, 0.0, 0.5]]
-    scores = torch.tensor(figure.scores) / math.sqrt(2)
+    figure.dot_products = [[3.0, 0.0, 0.0], [1.0, -1.0, 5.0], [0.5, 0.0, 0.5]]
+    scores = torch.tensor(figure.dot_products) / math.sqrt(2)
     expected = scores.masked_fill(~causal_mask(3), -math.inf).softmax(-1)
     torch.testing.assert_close(figure.weights(), expected)
     torch.testing.assert_close(figure.output(), expected @ torch.tensor(V))

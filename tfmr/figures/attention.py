@@ -61,8 +61,8 @@ def attention_arcs(
     fig = draw(words, numbers, query, digits)
     listed = ", ".join(f"{w} {x:.{digits}f}" for w, x in zip(words, numbers, strict=True))
     fig.alt = (
-        f"Arcs from the word “{words[query]}” to every word of the sentence; the thicker the arc,"
-        f" the larger the attention weight: {listed}."
+        f"Arcs from the word “{words[query]}” to every other word of the sentence; the thicker the"
+        f" arc, the larger the attention weight. The weights: {listed}."
     )
     return fig
 
@@ -512,12 +512,11 @@ def softmax_saturation(
     right.set_yscale("log")
     right.legend(loc="lower left")
     ends = [
-        f"{name}: entropy from {values[0]:.1f} to {values[-1]:.1f}"
-        for name, values in entropies.items()
+        f"{name}, from {values[0]:.1f} to {values[-1]:.1f}" for name, values in entropies.items()
     ]
     fig.alt = (
         f"Medians over random queries and {keys} keys, as d_k grows from {d_k[0]} to {d_k[-1]}."
-        f" {'; '.join(ends)} nats. With the division the norm of the Jacobian is almost"
+        f" Entropy in nats: {'; '.join(ends)}. With the division the norm of the Jacobian is almost"
         " constant; without it, it falls by orders of magnitude."
     )
     return fig

@@ -250,12 +250,12 @@ def final_losses(losses: Mapping[str, Mapping[str, Sequence[float]]], chance_los
     if len(variants) > 1:
         fig.legend(loc="outside lower center", ncols=len(variants))
     listed = [
-        f"{stack}: {', '.join(f'{_range(values)} ({name})' for name, values in of_stack.items())}"
+        f"“{stack}”, {', '.join(f'{_range(values)} ({name})' for name, values in of_stack.items())}"
         for stack, of_stack in losses.items()
     ]
     fig.alt = (
         "Losses at the end of training, from the lowest to the highest of the seeds; the loss at"
-        f" chance level is {chance_loss:.2f}. The stacks are {'; '.join(listed)}."
+        f" chance level is {chance_loss:.2f}. Losses by row: {'; '.join(listed)}."
     )
     return fig
 

@@ -153,5 +153,5 @@ def parameter_counts(models: Mapping[str, Mapping[str, int]], *, narrow: bool = 
         f"{name}: " + ", ".join(f"{part} {counts[part] / 1e6:.1f}" for part in parts)
         for name, counts in models.items()
     )
-    fig.alt = f"Bars of the number of parameters by part, in millions. {listed}."
+    fig.alt = f"Bar chart of the number of parameters of each part, in millions. {listed}."
     return fig

@@ -1,4 +1,4 @@
-// Attention as a bench: edit vectors or scores and see every step. tfmr/attention.py has the same
+// Attention as a bench: edit vectors or dot products and see every step. tfmr/attention.py has the same
 // arithmetic; tests/pages/test_attention_figure.py compares the numbers.
 
 import { html, useState } from "./vendor/preact.js";
@@ -10,9 +10,11 @@ import { dot, softmax } from "./lib/math.js";
 import { heat, signedHeat } from "./lib/colour.js";
 import { live, useTrait } from "./lib/model.js";
 
-/** The steps for query i: dot products, scaled scores, masked scores, weights, output. */
-function attend({ q, k, v, scores, causal, scaled }, i) {
-  const products = scores ? scores[i] : k.map((key) => dot(q[i], key));
+const TRAITS = ["q", "k", "v", "dot_products", "causal", "scaled", "selected"];
+
+/** The steps for query i: dot products, scores, masked scores, weights, output. */
+function attend({ q, k, v, dot_products: given, causal, scaled }, i) {
+  const products = given ? given[i] : k.map((key) => dot(q[i], key));
   const divided = products.map((product) => (scaled ? product / Math.sqrt(q[i].length) : product));
   const masked = divided.map((score, j) => (causal && j > i ? -Infinity : score));
   const weights = softmax(masked);
@@ -42,12 +44,12 @@ function Arithmetic({ state, steps, step, at }) {
     <b>${name}</b><br /><span class="att-formula">${formula}</span> = <strong>${result}</strong>
   </p>`;
   if (step === PRODUCT) {
-    if (state.scores) return line(html`Score, ${pair}`, "set by you", two(products[at]));
+    if (state.dot_products) return line(html`Dot product, ${pair}`, "set by you", two(products[at]));
     return line(html`Dot product, ${pair}`, sumOfProducts(state.q[i], state.k[at]), two(products[at]));
   }
   if (step === DIVIDED) {
     if (!state.scaled) return line(html`Not scaled, ${pair}`, two(products[at]), two(divided[at]));
-    return line(html`Scaled score, ${pair}`,
+    return line(html`Score, ${pair}`,
       html`${two(products[at])} ÷ √${width} = ${two(products[at])} ÷ ${three(Math.sqrt(width))}`,
       two(divided[at]));
   }
@@ -98,14 +100,14 @@ function VectorEditor({ state, set }) {
   </fieldset>`;
 }
 
-/** A slider for the score of each key. */
-function ScoreEditor({ state, set }) {
-  const { tokens, selected: i, scores } = state;
-  const change = (j, number) => set.scores(scores.with(i, scores[i].with(j, number)));
+/** A slider for the dot product with each key. */
+function ProductEditor({ state, set }) {
+  const { tokens, selected: i, dot_products: products } = state;
+  const change = (j, number) => set.dot_products(products.with(i, products[i].with(j, number)));
   return html`<fieldset class="att-editor">
-    <legend>Change the scores of “${tokens[i]}”</legend>
-    ${scores[i].map((score, j) => html`<${Range} key=${j} label=${`score of “${tokens[j]}”`} value=${score}
-      min=${-10} max=${10} step=${0.1} digits=${2} onInput=${(next) => change(j, next)} />`)}
+    <legend>Change the dot products of “${tokens[i]}”</legend>
+    ${products[i].map((product, j) => html`<${Range} key=${j} label=${`dot product with “${tokens[j]}”`}
+      value=${product} min=${-10} max=${10} step=${0.1} digits=${2} onInput=${(next) => change(j, next)} />`)}
   </fieldset>`;
 }
 
@@ -113,7 +115,7 @@ function Bench({ model }) {
   const tokens = model.get("tokens");
   const state = { tokens };
   const set = {};
-  for (const name of ["q", "k", "v", "scores", "causal", "scaled", "selected"]) {
+  for (const name of TRAITS) {
     [state[name], set[name]] = useTrait(model, name);
   }
   const [[step, at], pick] = useState([PRODUCT, 0]);
@@ -121,12 +123,13 @@ function Bench({ model }) {
   const all = tokens.map((_, row) => attend(state, row));
   const steps = all[i];
   const largest = Math.max(1e-9, ...state.v.flat().map(Math.abs));
-  const edit = (what) => set.scores(what === "scores" ? all.map(({ products }) => products) : null);
+  const edit = (what) => set.dot_products(
+    what === "dot products" ? all.map(({ products }) => products) : null);
 
   const controls = html`
     <${Choice} label="Query" value=${i} onInput=${set.selected} options=${tokens.map((token, j) => [j, token])} />
-    <${Choice} label="Change" value=${state.scores ? "scores" : "vectors"} onInput=${edit}
-      options=${[["vectors", "vectors"], ["scores", "scores"]]} />
+    <${Choice} label="Change" value=${state.dot_products ? "dot products" : "vectors"} onInput=${edit}
+      options=${["vectors", "dot products"].map((each) => [each, each])} />
     <${Check} label=${html`divide by √<i>d</i><sub>k</sub>`} value=${state.scaled} onInput=${set.scaled} />
     <${Check} label="causal mask" value=${state.causal} onInput=${set.causal} />`;
 
@@ -135,7 +138,7 @@ function Bench({ model }) {
     shows=${html`A weight depends on all scores: raising one score lowers every other weight of that query. The
       output is a weighted average of the values.`}
     status=${describe(tokens, i, steps.weights)}>
-    <div class="att-steps"><${Matrix} label=${`Attention of “${tokens[i]}”, from scores to weights`} corner="key"
+    <div class="att-steps"><${Matrix} label=${`Attention of “${tokens[i]}”, from dot products to weights`} corner="key"
       rows=${tokens} columns=${[html`<i>q</i> · <i>k</i>`, html`÷ √<i>d</i><sub>k</sub>`, "mask", "softmax"]}
       values=${tokens.map((_, j) => [steps.products[j], steps.divided[j], steps.masked[j], steps.weights[j]])}
       selected=${step === OUTPUT ? null : [at, step]} onSelect=${([j, column]) => pick([column, j])}
@@ -151,9 +154,9 @@ function Bench({ model }) {
         corner="" values=${all.map(({ weights }) => weights)} selected=${step === WEIGHT ? [i, at] : null}
         hidden=${(row, j) => state.causal && j > row}
         onSelect=${([row, j]) => { set.selected(row); pick([WEIGHT, j]); }} /></div>
-      <${state.scores ? ScoreEditor : VectorEditor} state=${state} set=${set} />
+      <${state.dot_products ? ProductEditor : VectorEditor} state=${state} set=${set} />
     </div>
   <//>`;
 }
 
-export const render = live(Bench, ["q", "k", "v", "scores", "causal", "scaled", "selected"]);
+export const render = live(Bench, TRAITS);

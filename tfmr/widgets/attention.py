@@ -1,4 +1,4 @@
-"""Attention as a bench: change vectors or scores, and observe every step of the computation."""
+"""Attention as a bench: change vectors or dot products, and observe every step."""
 
 import math
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ class AttentionFigure(LiveFigure):
 
     The figure shows the steps for the ``selected`` query (dot products, division by
     :math:`\sqrt{d_k}`, mask, softmax, weighted sum) and the attention weights of all queries. The
-    traits ``selected``, ``causal``, ``scaled``, ``q``, ``k``, ``v`` and ``scores`` are synchronised
-    with Python. If ``scores`` is not ``None``, it replaces the dot products. Vaswani et al. (2017),
-    section 3.2.1.
+    traits ``selected``, ``causal``, ``scaled``, ``q``, ``k``, ``v`` and ``dot_products`` are
+    synchronised with Python. If ``dot_products`` is not ``None``, it replaces the products of
+    queries and keys. Vaswani et al. (2017), section 3.2.1.
 
     Args:
         tokens: at most 12 tokens.
@@ -56,8 +56,10 @@ class AttentionFigure(LiveFigure):
     q = traitlets.List(traitlets.List(traitlets.Float())).tag(sync=True)
     k = traitlets.List(traitlets.List(traitlets.Float())).tag(sync=True)
     v = traitlets.List(traitlets.List(traitlets.Float())).tag(sync=True)
-    scores = traitlets.List(traitlets.List(traitlets.Float()), allow_none=True, default_value=None)
-    scores.tag(sync=True)
+    dot_products = traitlets.List(
+        traitlets.List(traitlets.Float()), allow_none=True, default_value=None
+    )
+    dot_products.tag(sync=True)
     causal = traitlets.Bool().tag(sync=True)
     scaled = traitlets.Bool().tag(sync=True)
     selected = traitlets.Int().tag(sync=True)
@@ -99,10 +101,10 @@ class AttentionFigure(LiveFigure):
         q, k, v = (torch.tensor(rows) for rows in (self.q, self.k, self.v))
         mask = causal_mask(len(self.tokens)) if self.causal else None
         root = math.sqrt(q.shape[1])
-        if self.scores is not None:
-            # The identity as keys makes the rows of the scores the queries.
+        if self.dot_products is not None:
+            # The identity as keys makes the rows of the dot products the queries.
             length = len(self.tokens)
-            q = torch.tensor(self.scores) * (math.sqrt(length) / root)
+            q = torch.tensor(self.dot_products) * (math.sqrt(length) / root)
             k = torch.eye(length)
         if not self.scaled:
             q = q * root
