@@ -122,6 +122,19 @@ def test_both_layouts_show_the_same(name: str) -> None:
         assert words(fig) - words(phone) <= BROKEN.get(name, set())
 
 
+def test_every_stored_picture_has_a_layout_for_phones() -> None:
+    """A label that is too long leaves no room for it, and then the picture scrolls on a phone."""
+    pictures = [
+        (f"{chapter}, cell {number}", output["metadata"]["image/png"])
+        for chapter, cells in notebooks()
+        for number, cell in enumerate(cells)
+        for output in cell.get("outputs", ())
+        if "image/png" in output.get("data", {})
+    ]
+    assert len(pictures) > 50
+    assert [where for where, layouts in pictures if "narrow" not in layouts] == []
+
+
 def test_no_stored_picture_has_ink_at_its_edge() -> None:
     found = 0
     for chapter, cells in notebooks():

@@ -250,7 +250,8 @@ def final_losses(losses: Mapping[str, Mapping[str, Sequence[float]]], chance_los
     if len(variants) > 1:
         fig.legend(loc="outside lower center", ncols=len(variants))
     listed = [
-        f"“{stack}”, {', '.join(f'{_range(values)} ({name})' for name, values in of_stack.items())}"
+        f"“{' '.join(stack.split())}”, "
+        + ", ".join(f"{_range(values)} ({name})" for name, values in of_stack.items())
         for stack, of_stack in losses.items()
     ]
     fig.alt = (
