@@ -1,11 +1,12 @@
 // The forward pass of a Transformer: the third version of the book's model, after the formula and
 // the Python code.
-// The functions have the names and the order of tfmr/layers.py, attention.py, kv_cache.py,
-// position.py, encoder.py, decoder.py and model.py; tests compare their outputs with Python's.
+// The functions are in the order of those in tfmr/layers.py, attention.py, kv_cache.py,
+// position.py, encoder.py, decoder.py and model.py, and most have the same names; tests compare
+// their outputs with Python's.
 //
-// A sequence of vectors is a list of Float32Arrays, one per position. Sentences are computed one at
-// a time, so there is no batch axis and no padding. A module is an object with the weights and the
-// submodules of the Python module of the same name (see makeModel). The functions marked with *
+// A sequence of vectors is a list of Float32Arrays, one per position. Sentences are processed one
+// at a time, so there is no batch axis and no padding. A module is an object with the weights and
+// the submodules of the Python module of the same name (see makeModel). The functions marked with *
 // pause between blocks (yield), so that a page can respond while they compute.
 
 // ---- layers.py
@@ -73,10 +74,10 @@ export function scaledDotProductAttention(q, k, v, mask) {
 /**
  * Several attention heads in parallel, each on its own columns, joined by one projection.
  *
- * Queries are projected from `x`; keys and values from `memory` (cross-attention) or from `x`. With
- * a `cache`, self-attention appends to the keys and values of the earlier positions, and
- * cross-attention projects `memory` in the first call only. If `recorded` is a list, the attention
- * weights [head][query][key] are appended to it.
+ * Queries are projected from `x`; keys and values from `memory` (cross-attention) or from `x`.
+ * Self-attention appends its keys and values to those of the earlier positions in `cache`;
+ * cross-attention projects `memory` in the first call only, when `cache` is empty. If `recorded` is
+ * a list, the attention weights [head][query][key] are appended to it.
  */
 export function multiHeadAttention(module, config, x, { memory, isCausal, cache, recorded }) {
   const split = (vectors) => splitHeads(vectors, config.n_heads);
@@ -149,7 +150,10 @@ export function* encoder(module, config, x, recorded) {
 
 // ---- decoder.py
 
-/** Causal self-attention, cross-attention, feed-forward; each with a residual. */
+/**
+ * Causal self-attention, cross-attention and a feed-forward network, each with a residual
+ * connection.
+ */
 export function decoderBlock(module, config, x, memory, cache, recorded) {
   const [selfResidual, crossResidual, feedForwardResidual] = module.residuals;
   x = residual(selfResidual, config, x, (y) =>
@@ -223,7 +227,7 @@ export const copyState = ({ memory, caches }) => ({
   caches: caches.map(({ self, cross }) => ({ self: { ...self }, cross: { ...cross } })),
 });
 
-/** Embed, scale by sqrt(d_model), and add the positions. */
+/** Embed, scale by sqrt(d_model), and add the positional encodings. */
 function embed(model, side, ids, first = 0) {
   const { weight } = model[`${side}_embedding`];
   const dModel = model.config.d_model;
