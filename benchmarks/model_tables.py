@@ -103,8 +103,8 @@ INSIDE: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
     "repetition": (
         "Greedy decoding of the validation set; each row names the ablated sublayer and states "
         "whether a token may follow itself. *Repeated* is the fraction of tokens that equal the "
-        "previous token. It is counted after the translation has been tokenised again, so it can "
-        "exceed 0 although repetition is forbidden.",
+        "previous token. It is computed after the translation has been tokenised again, so it can "
+        "exceed 0 even where repetition is forbidden.",
         ("ablated", "repetition"),
         {
             "bleu": ("BLEU", ".1f"),
@@ -153,7 +153,8 @@ def inside(record: Record) -> list[str]:
 
 def _named(name: str, value: object, names: Sequence[str]) -> str:
     """A number with its name where several columns name a row; a text alone."""
-    return f"{name} {value}" if isinstance(value, int) and len(names) > 1 else str(value)
+    title = "block" if name == "layer" else name
+    return f"{title} {value}" if isinstance(value, int) and len(names) > 1 else str(value)
 
 
 def _with_interval(row: Row, column: str, form: str) -> str:
@@ -267,12 +268,12 @@ def replay(record: Record) -> list[str]:
         for row in record["rows"]
     ]
     return [
-        f"The recipe {settings['recipe']}, {settings['direction']}, one seed. Losses in nats per "
+        f"The recipe `{settings['recipe']}`, {settings['direction']}, one seed. Losses in nats per "
         f"token on {settings['sentences']} sentence pairs of the training set and as many of the "
         "validation set, without label smoothing or dropout. "
-        f"*Entropy*: that of the cross-attention weights of decoder block {settings['block'] + 1} "
-        "for the sentence "
-        f"“{settings['source']}”, in nats. Reference: “{settings['reference']}”.",
+        "*Entropy*: the mean, over the target positions, of the entropy of the cross-attention "
+        f"weights of decoder block {settings['block'] + 1}, averaged over the heads, in nats, for "
+        f"the sentence “{settings['source']}” and its reference “{settings['reference']}”.",
         markdown(["step", "training loss", "validation loss", "entropy", "translation"], lines),
     ]
 
@@ -300,7 +301,7 @@ def ablations(record: Record) -> list[str]:
     ]
     lines.append(["difference", *(_difference(smoothed, sharp, column) for column in columns)])
     parts = [
-        f"A small model with the recipe {settings['recipe']} ({settings['direction']}), "
+        f"A small model with the recipe `{settings['recipe']}` ({settings['direction']}), "
         f"{settings['steps']} steps, "
         f"evaluated on {settings['sentences']} sentences of the {settings['split']} set: means of "
         f"{len(settings['seeds'])} seeds. Differences (with minus without) are paired by seed, "
@@ -435,6 +436,8 @@ LANGUAGES = (
     " The columns *German* and *French* give the BLEU of the translations from English. The row "
     "*inputs without translation* scores the English sentences themselves."
 )
+LOSS = " The loss is the cross-entropy in nats per token."
+TITLES = {"peak_lr": "peak learning rate"}
 TASKS = " The columns *copy*, *reverse* and *sort* give the fraction of outputs without an error."
 
 
@@ -455,12 +458,13 @@ def family(record: Record) -> list[str]:
         found = [[row[name] for row in own if name in row] for name in columns]
         digits = 2 if languages else 4
         lines.append([model, *sizes, *(spread(numbers, digits=digits) for numbers in found)])
+    titles = (TITLES.get(name, name.capitalize() if languages else name) for name in columns)
     seeds = len(settings["seeds"])
     return [
         f"The experiment `{settings['experiment']}`, evaluated on the test data, {seeds} "
         f"seed{'s' * (seeds != 1)}: the mean, with the lowest and the highest in parentheses."
-        f"{tasks * TASKS}{languages * LANGUAGES}",
-        markdown(["", *plain[2:], *map(str.capitalize if languages else str, columns)], lines),
+        f"{tasks * TASKS}{languages * LANGUAGES}{('loss' in columns) * LOSS}",
+        markdown(["", *plain[2:], *titles], lines),
     ]
 
 
@@ -556,7 +560,7 @@ def utilisation(record: Record) -> list[str]:
     peak, *rows = record["rows"]
     lines = [
         [
-            row["model"],
+            "Transformer base" if row["model"] == "base" else row["model"],
             f"{row['parameters']:,}",
             f"{row['tokens']:,}",
             f"{row['flops'] / 1e9:.2f}",

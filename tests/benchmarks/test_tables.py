@@ -191,7 +191,7 @@ def test_each_analysis_has_a_table_with_intervals() -> None:
     settings = {"corpus": "c", "direction": "de-en"}
     text = section("inside", {**SPEED, "kind": "inside", "rows": rows, "settings": settings})
     assert "| encoder stream, depth 1, noun | 0.500 (0.250 to 0.750) |" in text
-    assert "| head, layer 2, head 3 | 0.600 (0.250 to 0.750) |" in text
+    assert "| head, block 2, head 3 | 0.600 (0.250 to 0.750) |" in text
     assert "| test | 39.3 (38.0 to 41.0) | 40.0 (39.0 to 42.0) | 0.8 (-0.1 to 1.5) |" in text
     assert "Logit lens" not in text
     assert "Ein Hund" not in text
@@ -239,7 +239,8 @@ def test_replay_shows_each_step() -> None:
     settings = {"recipe": "pocket", "direction": "en-fr", "sentences": 9, "block": 0}
     settings |= {"source": "the queen", "reference": "la reine"}
     text = section("replay", {**SPEED, "kind": "replay", "rows": [row], "settings": settings})
-    assert "decoder block 1 for the sentence “the queen”" in text
+    assert "weights of decoder block 1, averaged over the heads, in nats" in text
+    assert "the sentence “the queen” and its reference “la reine”." in text
     assert "| 1,500 | 0.500 | 0.750 | 1.250 | la reine |" in text
 
 
