@@ -237,9 +237,9 @@ function Architecture({ model }) {
     task=${html`point at a part, or move through the map with the arrow keys. Colour the map by parameters, then by
       FLOPs. Set both numbers of tokens to 128: which part's FLOPs grow fastest?`}
     shows=${html`Most parameters are in the feed-forward networks and the projections. The FLOPs of attention itself
-      grow with the square of the number of tokens, all others in proportion to the number of tokens. Only the matrix multiplications of
-      one forward pass are counted, with two FLOPs for each multiply-add; <i>d</i> is d_model, <i>f</i> is d_ff,${" "}
-      <i>n</i> and <i>m</i> are numbers of tokens.`}
+      grow with the square of the number of tokens, all others in proportion to the number of tokens. Only the matrix
+      multiplications of one forward pass are counted, with two FLOPs for each multiply-add; <i>d</i> is d_model,${" "}
+      <i>f</i> is d_ff, <i>n</i> and <i>m</i> are numbers of tokens.`}
     status=${`${nameOf(block)} ${sideOf(block)}${kind.times > 1 ? ` (${kind.times} blocks)` : ""}: ${
       inWords(kind.times * kind.parameters[1])} parameters, ${format(100 * share.parameters, 1)} % of ${
       inWords(total.parameters)}; ${inWords(kind.times * kind.flops[1])} FLOPs, ${format(100 * share.FLOPs, 1)} % of ${

@@ -1,5 +1,5 @@
-// Attention as a bench: edit vectors or dot products and see every step. tfmr/attention.py has the same
-// arithmetic; tests/pages/test_attention_figure.py compares the numbers.
+// Attention as a bench: edit vectors or dot products and see every step. tfmr/attention.py has the
+// same arithmetic; tests/pages/test_attention_figure.py compares the numbers.
 
 import { html, useState } from "./vendor/preact.js";
 import { Check, Choice, Range, Select } from "./lib/controls.js";
@@ -138,8 +138,8 @@ function Bench({ model }) {
     shows=${html`A weight depends on all scores: raising one score lowers every other weight of that query. The
       output is a weighted average of the values.`}
     status=${describe(tokens, i, steps.weights)}>
-    <div class="att-steps"><${Matrix} label=${`Attention of “${tokens[i]}”, from dot products to weights`} corner="key"
-      rows=${tokens} columns=${[html`<i>q</i> · <i>k</i>`, html`÷ √<i>d</i><sub>k</sub>`, "mask", "softmax"]}
+    <div class="att-steps"><${Matrix} label=${`Attention of “${tokens[i]}”, from dot products to weights`}
+      corner="key" rows=${tokens} columns=${[html`<i>q</i> · <i>k</i>`, html`÷ √<i>d</i><sub>k</sub>`, "mask", "softmax"]}
       values=${tokens.map((_, j) => [steps.products[j], steps.divided[j], steps.masked[j], steps.weights[j]])}
       selected=${step === OUTPUT ? null : [at, step]} onSelect=${([j, column]) => pick([column, j])}
       text=${(value, _, column) => (column === WEIGHT ? three(value) : two(value))}

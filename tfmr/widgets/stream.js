@@ -82,9 +82,10 @@ function Stream({ model }) {
     task=${html`look at the <i>relative change</i>: which blocks of the pre-norm stack change the stream least? Then
       select the <i>gradient norm</i>, step through the training, and compare the first blocks and the losses.`}
     shows=${html`Post-norm bounds the vector norm of the stream. With pre-norm, the vector norm grows with depth, so
-      later blocks change the stream by a smaller fraction. Without layer norms and scaling, it grows exponentially. In these
-      training runs, the gradients of the first blocks vanish in the post-norm stacks of 12 and 24 blocks, and the
-      loss stays near the loss of a uniform prediction. One seed, learning rate 0.001; the task is to predict the previous token.`}
+      later blocks change the stream by a smaller fraction. Without layer norms and scaling, it grows exponentially. In
+      these training runs, the gradients of the first blocks vanish in the post-norm stacks of 12 and 24 blocks, and
+      the loss stays near the loss of a uniform prediction. One seed, learning rate 0.001; the task is to predict the
+      previous token.`}
     status=${`${name[0].toUpperCase()}${name.slice(1)} ${placeOf(block)}, stacks of ${
       blocks} blocks ${whenOf(step)}: ${order.join(", ")}.`}>
     <${LineChart} label=${label} ...${chart} />
