@@ -17,6 +17,9 @@ CHAPTERS ?=
 TORCH_INDEX ?= $(shell test "$$(uname)" = Linux && ! command -v nvidia-smi >/dev/null && \
   echo https://download.pytorch.org/whl/cpu)
 
+# The version of PyTorch for `make lock`: a new one can change the outputs of trained models.
+HOLD ?= $(shell grep '^torch==' requirements.lock)
+
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
 READY := $(VENV)/.ready
@@ -93,7 +96,7 @@ test: $(READY) ## run all checks: chapters, site, package, pages, and the checks
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --durations 30 tests
 
 .PHONY: check
-check: $(READY) ## lint, formatting, types, normal form of the chapters, claims, API pages, README
+check: $(READY) ## lint, formatting, types, normal form of the chapters, claims, API pages
 	$(say) 'lint'
 	$(PY) -m ruff check
 	$(say) 'formatting'
@@ -106,16 +109,13 @@ check: $(READY) ## lint, formatting, types, normal form of the chapters, claims,
 	$(PY) -m tools.claims
 	$(say) 'a page of the reference for each module'
 	$(PY) -m tools.api_pages --check
-	$(say) 'addresses in the README'
-	$(PY) -m tools.readme --check
 
 .PHONY: format
-format: $(READY) ## format code and chapters; update the API reference and the README
+format: $(READY) ## format code and chapters; update the API reference
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 	$(PY) -m tools.notebooks normalise
 	$(PY) -m tools.api_pages
-	$(PY) -m tools.readme
 
 .PHONY: refresh
 refresh: $(READY) ## run chapters (CHAPTERS, or all) and store their outputs in normal form
@@ -131,8 +131,20 @@ portable: $(READY) ## verify that the outputs hold on other settings: plain CPU 
 	OMP_NUM_THREADS=2 $(PY) -m tools.verify --all --no-stamp
 
 .PHONY: lock
-lock: $(READY) ## rewrite requirements.lock from the ranges of pyproject.toml (HOLD="torch==2.13.0", or --newest)
-	$(PY) -m tools.lock $(HOLD)
+lock: ## rewrite requirements.lock from the ranges of pyproject.toml (HOLD="torch==2.13.0", or torch: its newest version)
+	@# pip-tools resolves for the Python that runs it: the oldest supported one.
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+	  { echo 'make: Python 3.11 is needed; name it with: make lock PYTHON=/path/to/python3.11' >&2; exit 1; }
+	$(PYTHON) -m venv --clear _build/lock
+	_build/lock/bin/pip install --quiet 'pip-tools>=7.5,<8'
+	CUSTOM_COMPILE_COMMAND='make lock' _build/lock/bin/pip-compile --quiet --upgrade \
+	  --upgrade-package '$(HOLD)' --extra book --extra test --unsafe-package pip --strip-extras \
+	  --no-annotate --no-emit-options --output-file requirements.lock pyproject.toml
+	@# Only some platforms need these packages, and those that require them fix their versions; the
+	@# local part of a version, such as +cpu, depends on the machine.
+	@sed -i.bak -E '/^(nvidia-|cuda-|triton=|pytorch-triton|appnope=|pywin32)/d; s/\+[a-z0-9.]+$$//' requirements.lock
+	@rm requirements.lock.bak
+	@echo 'lock: run `make refresh` and `make test` before you commit'
 
 .PHONY: clean
 clean: ## remove everything that these targets made, except lab/

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,17 @@ def test_the_pre_commit_hooks_are_the_steps_of_make_check() -> None:
 def test_continuous_integration_runs_the_command_in_the_readme() -> None:
     assert "make test" in README
     assert re.search(r"^make test\b", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
+
+
+def unnamed(pyproject: str) -> list[str]:
+    """The published addresses in the text of a pyproject.toml that the README does not name."""
+    addresses = tomllib.loads(pyproject)["project"].get("urls", {}).values()
+    return [address for address in addresses if address not in README]
+
+
+def test_the_readme_names_the_published_addresses() -> None:
+    assert unnamed((ROOT / "pyproject.toml").read_text("utf-8")) == []
+    assert unnamed('[project.urls]\nRepository = "https://git.example/a/b"') != []
 
 
 def test_the_map_in_the_readme_has_every_chapter_and_module() -> None:
