@@ -122,9 +122,12 @@ refresh: $(READY) ## run chapters (CHAPTERS, or all) and store their outputs in 
 	$(PY) -m tools.notebooks refresh $(CHAPTERS)
 
 .PHONY: portable
-portable: $(READY) ## verify that the outputs hold on other settings: plain CPU kernels, one thread, two threads
+portable: $(READY) ## verify that the outputs hold on other settings: older CPUs, one thread, two threads
 	$(say) 'without vector instructions'
 	ATEN_CPU_CAPABILITY=default $(PY) -m tools.verify --all --no-stamp
+	$(say) 'without AMX and AVX-512: no matrix units, and another library than on a CPU that has them'
+	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 \
+	  $(PY) -m tools.verify --all --no-stamp
 	$(say) 'one thread'
 	OMP_NUM_THREADS=1 $(PY) -m tools.verify --all --no-stamp
 	$(say) 'two threads'

@@ -39,7 +39,7 @@ from benchmarks.workload import (
 )
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import IdPair, collate
-from tfmr.dtype import uses_bf16
+from tfmr.dtype import find_units
 from tfmr.errors import TfmrError, require
 from tfmr.model import Transformer
 from tfmr.train.config import TrainConfig
@@ -305,7 +305,7 @@ def _at(setting: str, work: Work, k: int) -> None:
 
 def default_precisions(device: str) -> tuple[Arithmetic, ...]:
     """fp32, and bf16 if the device has instructions for it."""
-    return ("fp32", "bf16") if uses_bf16("auto", torch.device(device)) else ("fp32",)
+    return ("fp32", "bf16") if find_units(torch.device(device)).bf16 else ("fp32",)
 
 
 def exact_settings(device: str) -> tuple[str, ...]:

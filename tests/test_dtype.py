@@ -1,13 +1,15 @@
-"""Where matrices are multiplied in bf16, and the types of inputs."""
+"""The arithmetic of each machine, its settings, and the types of inputs."""
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+import tfmr
 from tfmr.analysis import entropy
 from tfmr.attention import (
     MultiHeadAttention,
@@ -16,43 +18,142 @@ from tfmr.attention import (
     scaled_dot_product_attention,
 )
 from tfmr.config import BlockConfig
-from tfmr.dtype import uses_bf16
+from tfmr.dtype import Arithmetic, Precision, Units, choose_arithmetic, find_units
 from tfmr.encoder import Encoder
 from tfmr.errors import TfmrError
 from tfmr.layers import Dropout, FeedForward, LayerNorm, layer_norm
 from tfmr.position import rotate_naive
 from tfmr.recurrent import LSTM
 
+CPU, GPU, META = torch.device("cpu"), torch.device("cuda", 0), torch.device("meta")
+OLD_CPU = Units(CPU)
+AVX512 = Units(CPU, avx512=True)
+AVX512_BF16 = Units(CPU, avx512=True, bf16=True)
+AMX = Units(CPU, avx512=True, bf16=True, amx=True)
+TURING = Units(GPU)
+AMPERE = Units(GPU, bf16=True, tf32=True)
 
-@pytest.mark.parametrize("units", [True, False])
-def test_auto_selects_bf16_on_a_cpu_with_instructions_for_it(
-    monkeypatch: pytest.MonkeyPatch, units: bool
+
+@pytest.mark.parametrize(
+    ("precision", "units", "name", "matmul"),
+    [
+        ("fp32", OLD_CPU, "fp32", "highest"),
+        ("fp32", AVX512, "fp32", "medium"),  # oneDNN, which has no matrix units to use
+        ("fp32", AVX512_BF16, "fp32", "medium"),
+        ("fp32", AMX, "fp32", "highest"),
+        ("fp32", TURING, "fp32", "highest"),
+        ("fp32", AMPERE, "fp32", "highest"),
+        ("fp32", Units(META), "fp32", "highest"),
+        ("auto", OLD_CPU, "fp32", "highest"),
+        ("auto", AVX512, "fp32", "medium"),
+        ("auto", AVX512_BF16, "bf16", "medium"),
+        ("auto", AMX, "bf16", "highest"),
+        ("auto", TURING, "fp32", "highest"),
+        ("auto", AMPERE, "bf16", "highest"),
+        ("auto", Units(META), "fp32", "highest"),
+        ("tf32", AMPERE, "tf32", "high"),
+        ("bf16", OLD_CPU, "bf16", "highest"),
+        ("bf16", AMX, "bf16", "highest"),
+        ("bf16", AMPERE, "bf16", "highest"),
+    ],
+)
+def test_the_arithmetic_of_each_machine(
+    precision: Precision, units: Units, name: str, matmul: str
 ) -> None:
-    for found in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
-        monkeypatch.setattr(torch.cpu, found, lambda: units)
-    assert uses_bf16("auto", torch.device("cpu")) is units
-    assert uses_bf16("bf16", torch.device("cpu"))
-    assert not uses_bf16("fp32", torch.device("cpu"))
+    arithmetic = choose_arithmetic(precision, units)
+    assert (arithmetic.name, arithmetic.matmul) == (name, matmul)
+    assert arithmetic.dtype == (torch.bfloat16 if name == "bf16" else torch.float32)
 
 
-@pytest.mark.parametrize("has", [True, False])
-def test_auto_selects_bf16_on_a_gpu_that_supports_it(
-    monkeypatch: pytest.MonkeyPatch, has: bool
+@pytest.mark.parametrize(
+    ("precision", "units"),
+    [("tf32", AMX), ("tf32", TURING), ("bf16", TURING), ("bf16", Units(META))],
+)
+def test_an_arithmetic_without_instructions_is_rejected(precision: Precision, units: Units) -> None:
+    with pytest.raises(TfmrError, match=rf'{precision} .*{units.device} .*"fp32"'):
+        choose_arithmetic(precision, units)
+
+
+@pytest.mark.parametrize("units", [OLD_CPU, AVX512, AVX512_BF16, AMX])
+def test_the_instructions_of_a_cpu(monkeypatch: pytest.MonkeyPatch, units: Units) -> None:
+    found = {
+        "_is_amx_tile_supported": units.amx,
+        "_is_avx512_bf16_supported": units.bf16,
+        "_is_avx512_supported": units.avx512,
+    }
+    for name, value in found.items():
+        monkeypatch.setattr(torch.cpu, name, lambda value=value: value)
+    assert find_units(CPU) == units
+
+
+@pytest.mark.parametrize(
+    ("units", "capability"), [(TURING, (7, 5)), (AMPERE, (8, 0)), (AMPERE, (9, 0))]
+)
+def test_the_instructions_of_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, units: Units, capability: tuple[int, int]
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has)
-    gpu = torch.device("cuda", 0)
-    assert uses_bf16("auto", gpu) is has
-    if has:
-        assert uses_bf16("bf16", gpu)
-    else:
-        with pytest.raises(
-            TfmrError, match=r'bf16 needs a device that .* cuda:0 does not: .*"fp32"'
-        ):
-            uses_bf16("bf16", gpu)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: units.bf16)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert find_units(GPU) == units
+    assert find_units(META) == Units(META)
 
 
-def test_auto_selects_fp32_on_other_devices() -> None:
-    assert not uses_bf16("auto", torch.device("meta"))
+def settings() -> list[object]:
+    """All settings on which the matmuls of fp32 tensors depend."""
+    backends = torch.backends
+    newer = [backends.mkldnn.matmul, backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn]
+    return [
+        torch.get_float32_matmul_precision(),
+        backends.cudnn.allow_tf32,
+        *(backend.fp32_precision for backend in newer),
+    ]
+
+
+@pytest.mark.parametrize("arithmetic", [Arithmetic("fp32"), Arithmetic("tf32", "high")])
+def test_settings_are_restored(arithmetic: Arithmetic) -> None:
+    before = settings()
+    with arithmetic.applied():
+        assert settings()[:2] == [arithmetic.matmul, arithmetic.name == "tf32"]
+        outer = settings()
+        with pytest.raises(KeyError, match="medium"), Arithmetic("fp32", "medium").applied():
+            raise KeyError(settings()[0])
+        assert settings() == outer
+    assert settings() == before
+
+
+def test_the_newer_settings_are_restored() -> None:
+    before = settings()
+    backend = torch.backends.mkldnn.matmul
+    try:
+        backend.fp32_precision = "bf16"
+        with pytest.raises(RuntimeError):  # PyTorch: the older setting is out of date
+            torch.get_float32_matmul_precision()
+        with Arithmetic("fp32").applied():
+            assert torch.get_float32_matmul_precision() == "highest"
+            assert backend.fp32_precision == "ieee"
+        assert backend.fp32_precision == "bf16"
+    finally:
+        torch.set_float32_matmul_precision(str(before[0]))
+        backend.fp32_precision = before[2]
+    assert settings()[:3] == before[:3]
+
+
+def test_fp32_switches_an_outer_autocast_off() -> None:
+    x = torch.ones(2, 2)
+    with Arithmetic("bf16").autocast(CPU):
+        assert (x @ x).dtype == torch.bfloat16
+        with Arithmetic("fp32").autocast(CPU):
+            assert (x @ x).dtype == torch.float32
+
+
+@pytest.mark.parametrize("path", sorted(Path(tfmr.__file__).parent.rglob("*.py")), ids=str)
+def test_only_one_module_changes_the_arithmetic(path: Path) -> None:
+    setters = re.compile(
+        r"set_float32_matmul_precision\(|allow_tf32 *=|fp32_precision *=|autocast\(.*bfloat16"
+        r"|set_autocast|set_flags\("
+    )
+    found = setters.search(path.read_text("utf-8"))
+    assert bool(found) == (path.name == "dtype.py" and path.parent.name == "tfmr")
 
 
 CONFIG = BlockConfig(d_model=4, n_heads=2, d_ff=8)

@@ -9,7 +9,6 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
-import torch
 
 import tfmr
 from tfmr.__main__ import main
@@ -28,15 +27,12 @@ TINY = {"model.d_model": 16, "model.d_ff": 16, "model.n_encoder": 1, "model.n_de
 
 @pytest.fixture(autouse=True)
 def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """An empty working directory, no corpus, no cache, no network; PyTorch's setting restored."""
-    precision = torch.get_float32_matmul_precision()
+    """An empty working directory, no corpus, no cache, no network."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TFMR_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, NOWHERE)
-    yield
-    torch.set_float32_matmul_precision(precision)
 
 
 def shrink_recipes(monkeypatch: pytest.MonkeyPatch, overrides: dict) -> None:

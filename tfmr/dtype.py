@@ -1,42 +1,147 @@
-"""Types of numbers: fp32 or bf16 in training, fast types of a CPU, and the check of inputs.
+"""The arithmetic of matrix multiplications (fp32, TF32, bf16), and the check of inputs.
 
-The dtype of decoding is an argument of :func:`tfmr.fast.decoder.prepare`.
+:func:`choose_arithmetic` states which arithmetic a device uses, and :class:`Arithmetic` applies it.
+No other module changes PyTorch's settings for it. The dtype of the weights in decoding is an
+argument of :func:`tfmr.fast.decoder.prepare`.
 """
 
-from typing import Literal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from tfmr.errors import TfmrError
 
-Precision = Literal["auto", "fp32", "bf16"]
+Precision = Literal["auto", "fp32", "tf32", "bf16"]
+"""How matrices are multiplied: ``fp32`` in 32 bits on every device; ``tf32`` in 32 bits rounded to
+19, on GPUs only; ``bf16`` in 16 bits; ``auto`` in ``bf16`` where that is fast, otherwise in
+``fp32``."""
 
 
-def uses_bf16(precision: Precision, device: torch.device) -> bool:
-    """Whether matrices are multiplied in bf16, which has two bytes and the exponent range of fp32.
+@dataclass(frozen=True)
+class Units:
+    """The instructions of a device for multiplying matrices."""
 
-    ``"auto"`` selects bf16 where it is faster: on a GPU that supports it, and on a CPU with
-    instructions for it (AVX-512 BF16 or AMX). Weights, optimiser state and sums over many numbers
-    stay in fp32 (Micikevicius et al., 2018, section 3). Because the range is that of fp32, the loss
-    needs no scaling.
+    device: torch.device
+    bf16: bool = False
+    """Fast instructions for bf16: AVX-512 BF16 or AMX on a CPU."""
+    tf32: bool = False
+    """Instructions for TF32."""
+    avx512: bool = False
+    """A CPU with AVX-512."""
+    amx: bool = False
+    """A CPU with matrix units, AMX, which multiply bf16."""
+
+
+def find_units(device: torch.device) -> Units:
+    """The instructions that ``device`` has."""
+    if device.type == "cpu":
+        amx = torch.cpu._is_amx_tile_supported()
+        return Units(
+            device,
+            bf16=amx or torch.cpu._is_avx512_bf16_supported(),
+            avx512=torch.cpu._is_avx512_supported(),
+            amx=amx,
+        )
+    if device.type == "cuda":
+        bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+        # Ampere introduced both formats. AMD's GPUs have another numbering, and no TF32 by default.
+        tf32 = torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
+        return Units(device, bf16=bf16, tf32=tf32)
+    return Units(device, bf16=torch.amp.is_autocast_available(device.type))
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How a device multiplies matrices; made by :func:`choose_arithmetic`."""
+
+    name: Literal["fp32", "tf32", "bf16"]
+    """The format of the factors. Products are always summed in fp32."""
+    matmul: Literal["highest", "high", "medium"] = "highest"
+    """The argument of :func:`torch.set_float32_matmul_precision`."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of weights that are stored for this arithmetic."""
+        return torch.bfloat16 if self.name == "bf16" else torch.float32
+
+    def autocast(self, device: torch.device) -> torch.autocast:
+        """A context in which the matmuls of fp32 tensors round them to bf16 if the name says so.
+
+        As PyTorch recommends, it belongs around a forward pass and not around a backward pass.
+        Otherwise it switches an outer autocast off, because fp32 means fp32.
+        """
+        return torch.autocast(device.type, torch.bfloat16, enabled=self.name == "bf16")
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """PyTorch's settings for the matmuls of fp32 tensors, restored at the end.
+
+        The settings are process-wide, so enter this context around one long call, and not in one of
+        several threads.
+        """
+        matmul, cudnn, newer = _read_settings()
+        torch.set_float32_matmul_precision(self.matmul)
+        torch.backends.cudnn.allow_tf32 = self.name == "tf32"
+        try:
+            yield
+        finally:
+            if cudnn is not None:
+                torch.backends.cudnn.allow_tf32 = cudnn
+            if matmul is not None:
+                torch.set_float32_matmul_precision(matmul)
+            for backend, value in newer:
+                if backend.fp32_precision != value:
+                    backend.fp32_precision = value
+
+
+def _read_settings() -> tuple[str | None, bool | None, list[tuple[Any, str]]]:
+    """The precision of matmuls, whether cuDNN may use TF32, and the newer settings of both.
+
+    PyTorch 2.9 added ``fp32_precision`` to each backend. It raises if the older settings are read
+    after one of the newer ones was changed.
+    """
+    matmul, cudnn = None, None
+    with suppress(RuntimeError):
+        matmul = torch.get_float32_matmul_precision()
+    with suppress(RuntimeError):
+        cudnn = torch.backends.cudnn.allow_tf32
+    found: Any = torch.backends
+    backends: list[Any] = []
+    if hasattr(found.mkldnn, "matmul"):
+        backends = [found.mkldnn.matmul, found.cuda.matmul, found.cudnn.conv, found.cudnn.rnn]
+    return matmul, cudnn, [(backend, backend.fp32_precision) for backend in backends]
+
+
+def choose_arithmetic(precision: Precision, units: Units) -> Arithmetic:
+    """The arithmetic that a device uses for ``precision``.
+
+    bf16 has two bytes and the exponent range of fp32, so the loss needs no scaling. Weights,
+    optimiser state and sums over many numbers stay in fp32 (Micikevicius et al., 2018, section 3).
 
     Raises:
-        TfmrError: if ``precision`` is ``"bf16"`` and the device does not support it.
+        TfmrError: if the device does not support ``precision``.
     """
-    if precision == "fp32":
-        return False
-    if device.type == "cpu":
-        return precision == "bf16" or cpu_is_fast_in_bf16()
-    supported = torch.amp.is_autocast_available(device.type) and (
-        device.type != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False)
-    )
-    if precision == "bf16" and not supported:
+    on_cpu = units.device.type == "cpu"
+    if precision == "auto":
+        precision = "bf16" if units.bf16 else "fp32"
+    # A CPU without instructions for bf16 computes it, slowly.
+    supported = {"fp32": True, "tf32": units.tf32, "bf16": units.bf16 or on_cpu}
+    if not supported[precision]:
         raise TfmrError(
-            f"bf16 needs a device that supports it, and {device} does not: set precision to "
-            '"fp32" or "auto"'
+            f"{precision} needs a device that supports it, and {units.device} does not: set "
+            'precision to "fp32" or "auto"'
         )
-    return supported
+    if precision == "tf32":
+        return Arithmetic("tf32", "high")
+    # "medium" makes PyTorch multiply with oneDNN instead of MKL if the CPU has AVX-512, which on
+    # AMD's CPUs takes little more than half the time. With AMX, oneDNN would then compute in bf16;
+    # without AMX it computes in fp32.
+    onednn = on_cpu and units.avx512 and not units.amx
+    return Arithmetic(precision, "medium" if onednn else "highest")
 
 
 def check_tensor(x: object, name: str, weight: Tensor | None = None) -> None:
@@ -84,8 +189,3 @@ def check_vectors(x: Tensor, name: str, weight: Tensor) -> None:
             f"{name} must be (..., d_model={d_model}), like the weights: got {tuple(x.shape)}; use "
             "weights of the same size"
         )
-
-
-def cpu_is_fast_in_bf16() -> bool:
-    """Whether this CPU has instructions for bf16 matrix multiplication (AVX-512 BF16 or AMX)."""
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()

@@ -25,6 +25,7 @@ from benchmarks.workload import (
 )
 from tfmr.data import corpora, pocket
 from tfmr.data.batches import collate
+from tfmr.dtype import Units
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer
 from tfmr.special_tokens import PAD
@@ -71,7 +72,7 @@ def test_every_system_is_measured_in_both_precisions(tmp_path: Path, in_process:
 def test_bf16_is_measured_by_default_where_it_is_fast(
     monkeypatch: pytest.MonkeyPatch, fast: bool, expected: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(speed, "uses_bf16", lambda precision, device: fast)
+    monkeypatch.setattr(speed, "find_units", lambda device: Units(device, bf16=fast))
     assert speed.default_precisions("cpu") == expected
     assert ("not measured" in Speed()._describe_bf16()) is not fast
 

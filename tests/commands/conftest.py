@@ -23,12 +23,12 @@ SENTENCES = ["The owl sleeps.", "Two boxes are heavy.", "A queen buys three appl
 
 @pytest.fixture(autouse=True)
 def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """An empty working directory, no TFMR_DATA; restores process-wide settings of torch."""
-    precision = torch.get_float32_matmul_precision()
+    """An empty working directory, no TFMR_DATA; commands keep the process-wide settings."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TFMR_DATA", raising=False)
     yield
-    torch.set_float32_matmul_precision(precision)
+    assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == before
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""``evaluate``: search options, decoding dtype, and the check of the direction."""
+"""``evaluate``: search options, precision, and the check of the direction."""
 
 import json
 from pathlib import Path
@@ -45,6 +45,7 @@ def test_the_score_is_that_of_the_requested_search(
     }
     assert scored == by_beam[beam or 4]
     assert by_beam[1] != by_beam[2] != by_beam[4] != by_beam[1]
+    assert scores["arithmetic"] == "fp32"
     assert scores["bleu"] == bleu(scored, references).score
     assert scores["beam"] == (beam or 4)
     assert scores.get("alpha") == (None if beam == 1 else 0.6)
@@ -63,6 +64,15 @@ def test_the_direction_of_own_files_is_not_checked(command: Command, model: Path
         Path(name).write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
     out, _ = command("evaluate", "--model", model, "--files", "a", "b", "--beam", 1)
     assert "bleu" in json.loads(out)
+
+
+def test_the_arithmetic_is_recorded(
+    command: Command, rejected, small_corpus: None, model: Path
+) -> None:
+    out, _ = command("evaluate", "--model", model, "--beam", 1, "--precision", "bf16")
+    assert json.loads(out)["arithmetic"] == "bf16"
+    message = rejected("evaluate", "--model", model, "--precision", "tf32")
+    assert all(word in message for word in ("tf32", "cpu", "fp32", "auto"))
 
 
 def test_invalid_options_are_rejected(rejected, small_corpus: None, model: Path) -> None:

@@ -34,7 +34,6 @@ def test_the_default_search_is_that_of_the_paper(command: Command, model: Path) 
     given = ("translate", "--model", model, *SENTENCES)
     wide = lines(translate(*translator, TOKENISED, beam=4, alpha=0.6))
     assert command(*given)[0] == wide
-    assert torch.get_float32_matmul_precision() == "medium"
     assert command(*given, "--beam", 1)[0] == lines(translate(*translator, TOKENISED)) != wide
     narrow = lines(translate(*translator, TOKENISED, beam=2, alpha=0.0))
     assert command(*given, "--beam", 2, "--alpha", 0)[0] == narrow
@@ -176,7 +175,7 @@ def test_the_alignment_of_an_empty_line_is_empty(command: Command, model: Path) 
     assert "→" in lines[3]
 
 
-def test_the_decoding_dtype(monkeypatch: pytest.MonkeyPatch, command: Command, model: Path) -> None:
+def test_the_precision(monkeypatch: pytest.MonkeyPatch, command: Command, model: Path) -> None:
     dtypes = []
 
     def prepared(translator: Translator, dtype: torch.dtype | None) -> IncrementalTranslator:
@@ -185,7 +184,7 @@ def test_the_decoding_dtype(monkeypatch: pytest.MonkeyPatch, command: Command, m
 
     monkeypatch.setattr("tfmr.commands.decoding.prepare", prepared)
     for name in ("auto", "fp32", "bf16"):
-        command("translate", "--model", model, SENTENCES[0], "--decoding-dtype", name)
+        command("translate", "--model", model, SENTENCES[0], "--precision", name)
     assert dtypes == [None, torch.float32, torch.bfloat16]
 
 

@@ -11,10 +11,12 @@ from tfmr.attention import mask_to_bias, scaled_dot_product_attention
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import pad
 from tfmr.decode import beam_search, greedy_search
+from tfmr.dtype import Units
 from tfmr.errors import TfmrError
 from tfmr.fast import decoder, prepare
 from tfmr.fast.decoder import FastState, FastTransformer
 from tfmr.model import Transformer
+from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
 from tfmr.special_tokens import PAD
 from tfmr.translator import IncrementalTranslator
 
@@ -90,7 +92,7 @@ def test_prepacked_in_fp32_and_bf16(sentences: list[list[int]], beam: int) -> No
 def test_a_large_model_is_multiplied_in_bf16_where_that_is_fast(
     monkeypatch: pytest.MonkeyPatch, instructions: bool
 ) -> None:
-    monkeypatch.setattr(decoder, "cpu_is_fast_in_bf16", lambda: instructions)
+    monkeypatch.setattr(decoder, "find_units", lambda device: Units(device, bf16=instructions))
     model = build()
     assert prepare(model).dtype == torch.float32
     monkeypatch.setattr(decoder, "SMALL_MODEL", 0)
@@ -175,6 +177,19 @@ def test_attention_of_a_few_queries(sentences: int, query: int) -> None:
         bias = None if given is None else mask_to_bias(given, q.dtype)
         expected, _ = scaled_dot_product_attention(q, k, v, given)
         assert_close(decoder._attend(q, k, v, bias), expected)
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_a_recurrent_model_is_copied(dtype: torch.dtype | None) -> None:
+    model = Seq2Seq(Seq2SeqConfig(source_vocab=30, target_vocab=30, d_model=8)).train()
+    prepared = prepare(model, dtype)
+    assert prepared is not model
+    assert (prepared.training, model.training) == (False, True)
+    assert {p.dtype for p in prepared.parameters()} == {dtype or torch.float32}
+    assert prepared.device == model.device
+    found = greedy_search(prepared, pad(UNEQUAL))
+    if dtype is None:
+        assert found == greedy_search(model.eval(), pad(UNEQUAL))
 
 
 def test_threads_that_decode_at_once_get_the_results_of_sequential_calls() -> None:

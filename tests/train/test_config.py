@@ -225,7 +225,7 @@ def test_an_invalid_file_is_explained(tmp_path: Path, text: str, message: str) -
         (TrainConfig, {"warmup": 0}, "warmup must be at least 1 step"),
         (TrainConfig, {"max_grad_norm": 0.0}, "max_grad_norm must be positive"),
         (TrainConfig, {"grad_accum_steps": 0}, "grad_accum_steps must be at least 1"),
-        (TrainConfig, {"precision": "fp8"}, "precision must be one of auto, fp32, bf16"),
+        (TrainConfig, {"precision": "fp8"}, "precision must be one of auto, fp32, tf32, bf16"),
         (TrainConfig, {"compile": True, "fsdp": True}, "compile and fsdp cannot be combined"),
         (TrainConfig, {"betas": (0.9, 1.0)}, r"betas must be in \[0, 1\)"),
         (TrainConfig, {"eps": -1.0}, "eps must not be negative"),

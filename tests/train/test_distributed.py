@@ -252,11 +252,9 @@ def train_alone(
     """Train in this process on the batches of two; returns the curve and standard output."""
 
     def train(folder: Path, *more: str) -> tuple[list[StepRecord], str]:
-        precision = torch.get_float32_matmul_precision()
         changed = ["train", *options, "train.grad_accum_steps=2", "--out", str(folder), *more]
         monkeypatch.setattr(sys, "argv", ["tfmr", *changed])
         main()
-        torch.set_float32_matmul_precision(precision)
         return read_curve(folder / "curve.csv"), capsys.readouterr().out
 
     return train

@@ -10,7 +10,9 @@ from tfmr.config import TransformerConfig
 from tfmr.data.batches import Batches, collate
 from tfmr.data.corpus import Corpus
 from tfmr.data.tokenizer import Tokenizer
+from tfmr.dtype import Units
 from tfmr.errors import TfmrError
+from tfmr.fast import prepare
 from tfmr.model import Transformer
 from tfmr.train import evaluation
 from tfmr.train.config import Recipe
@@ -24,6 +26,7 @@ from tfmr.train.evaluation import (
     sentence_chrf,
 )
 from tfmr.train.loss import cross_entropy
+from tfmr.translator import IncrementalTranslator, Translator
 
 HYPOTHESES = ["A man is sleeping on the bench.", "Two dogs run through the snow .", "A red car."]
 REFERENCES = ["A man sleeps on a green bench.", "Two dogs run through the snow.", "A red car."]
@@ -150,3 +153,27 @@ def test_sentences_that_cannot_be_evaluated(source: str, target: str, message: s
     with pytest.raises(TfmrError, match=message):
         Evaluator(make_corpus(source, target), TOKENIZER, RECIPE)
     Evaluator(make_corpus("a b c a b", "x y z x"), TOKENIZER, RECIPE)
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
+)
+def test_the_evaluation_uses_the_precision_of_the_recipe(
+    monkeypatch: pytest.MonkeyPatch, precision: str, dtype: torch.dtype | None
+) -> None:
+    found: list[object] = []
+
+    def prepared(model: Translator, dtype: torch.dtype | None) -> IncrementalTranslator:
+        found.extend([dtype, torch.get_float32_matmul_precision()])
+        return prepare(model, dtype)
+
+    monkeypatch.setattr(evaluation, "prepare", prepared)
+    units = Units(torch.device("cpu"), bf16=True, avx512=True)
+    monkeypatch.setattr(evaluation, "find_units", lambda device: units)
+    recipe = RECIPE.with_overrides({"train.precision": precision})
+    model = Transformer(recipe.model_config(TOKENIZER.vocab_size)).eval()
+    evaluator = Evaluator(make_corpus(), TOKENIZER, recipe)
+    evaluator.validate(model, 1, 1.0)
+    evaluator.evaluate(model)
+    assert found == 2 * [dtype, "medium"], "the machine has AVX-512"
+    assert torch.get_float32_matmul_precision() == "highest"

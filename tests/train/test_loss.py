@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import collate
+from tfmr.dtype import Arithmetic
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer
 from tfmr.special_tokens import PAD
@@ -171,4 +172,4 @@ def test_loss_module_is_the_loss_of_the_models_logits() -> None:
     model = Transformer(config).eval()
     batch = collate([([4 + n] * (1 + n % 4), [16 + n] * (1 + n % 5)) for n in range(8)])
     expected = cross_entropy_naive(model(batch.source, batch.target_in), batch.target_out, 0.1)
-    assert_close(LossModule(model, 0.1)(batch), expected)
+    assert_close(LossModule(model, 0.1, Arithmetic("fp32"))(batch), expected)

@@ -114,6 +114,9 @@ def test_a_run_directory_describes_the_run(tmp_path: Path, corpus: Corpus) -> No
     assert results["dropped_pairs"] == 0
     assert results["recipe"] == run.recipe.to_dict()
     assert results["recipe"]["train"]["warmup"] == 10
+    assert results["hardware"]["arithmetic"] == run.trainer.arithmetic.name == "fp32"
+    saved = checkpoint.load(run.folder / "model.safetensors")
+    assert saved.metadata["hardware"] == results["hardware"]
     assert results["parameters"] == run.trainer.model.count_parameters()
     assert results["vocab_size"] == run.tokenizer.vocab_size
     assert results["vocabulary_fingerprint"] == run.tokenizer.fingerprint

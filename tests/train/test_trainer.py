@@ -21,8 +21,10 @@ import tfmr
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import Batches, collate
 from tfmr.decode import greedy_search
+from tfmr.dtype import Arithmetic, Units
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer
+from tfmr.train import trainer as trainer_module
 from tfmr.train.checkpoint import named_weights
 from tfmr.train.config import TrainConfig
 from tfmr.train.distributed import World
@@ -353,3 +355,23 @@ def test_only_transformers_can_be_compiled() -> None:
 
     with pytest.raises(TfmrError, match=r"Transformer blocks, and Empty has none: train it"):
         compile_blocks(Empty())
+
+
+AMX = Units(torch.device("cpu"), bf16=True, avx512=True, amx=True)
+AVX512 = Units(torch.device("cpu"), avx512=True)
+
+
+@pytest.mark.parametrize(("units", "setting"), [(AMX, "highest"), (AVX512, "medium")])
+def test_a_step_uses_the_setting_of_the_machine_and_restores_it(
+    monkeypatch: pytest.MonkeyPatch, units: Units, setting: str
+) -> None:
+    monkeypatch.setattr(trainer_module, "find_units", lambda device: units)
+    trainer = make_trainer(precision="fp32")
+    found: list[str] = []
+    layer = trainer.model.encoder.blocks[0].feed_forward.expand
+    layer.register_forward_hook(lambda *_: found.append(torch.get_float32_matmul_precision()))
+    layer.weight.register_hook(lambda _: found.append(torch.get_float32_matmul_precision()))
+    with Arithmetic("tf32", "high").applied():
+        trainer.run(steps=1)
+        assert torch.get_float32_matmul_precision() == "high"
+    assert found == [setting, setting]

@@ -1,13 +1,14 @@
-"""Options shared by ``translate`` and ``evaluate``: model, beam, length penalty, dtype."""
+"""Options shared by ``translate`` and ``evaluate``: model, beam, length penalty, precision."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import ALPHA
+from tfmr.dtype import Precision, choose_arithmetic, find_units
 from tfmr.errors import require
 from tfmr.fast import prepare
 from tfmr.train import checkpoint
@@ -17,7 +18,6 @@ BEAM = 4
 """The default beam size, from Vaswani et al. (2017), section 6.1."""
 BATCH_SIZE = 64
 """Sentences that are decoded together."""
-DTYPES = {"auto": None, "fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,19 @@ class Decoding:
     alpha: float | None = None
     """Exponent of the length penalty of the beam search, 0.6 if not given; 0 disables it, which
     favours short translations."""
-    decoding_dtype: Literal["auto", "fp32", "bf16"] = "auto"
-    """Data type of matrix multiplications. auto selects bf16 for large models on a CPU with bf16
-    instructions, otherwise the data type of the weights. In rare cases fp32 and bf16 give
-    different translations."""
+    precision: Precision = "auto"
+    """Arithmetic of matrix multiplications. auto selects bf16 for large models on a CPU with bf16
+    instructions, otherwise fp32. In rare cases fp32 and bf16 give different translations."""
 
     def load(self) -> tuple[IncrementalTranslator, Tokenizer, dict[str, Any]]:
         """Load the model, prepared for fast decoding, its tokenizer, and its metadata.
 
-        Also sets the process-wide precision of fp32 matrix multiplications, which has an effect
-        on a GPU.
+        Raises:
+            TfmrError: if there is no valid checkpoint, or a CPU does not support the precision.
         """
+        arithmetic = choose_arithmetic(self.precision, find_units(torch.device("cpu")))
         saved = checkpoint.load(checkpoint.find(self.model))
-        exact = self.decoding_dtype == "fp32"
-        torch.set_float32_matmul_precision("highest" if exact else "medium")
-        model = prepare(saved.model(), DTYPES[self.decoding_dtype])
+        model = prepare(saved.model(), None if self.precision == "auto" else arithmetic.dtype)
         return model, saved.tokenizer, saved.metadata
 
     def search_options(self) -> dict[str, Any]:

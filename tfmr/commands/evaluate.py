@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import torch
 import tyro
 from tqdm import tqdm
 
@@ -12,8 +13,9 @@ from tfmr.commands.decoding import BATCH_SIZE, Decoding
 from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.errors import require
-from tfmr.fast import cpu_matmul_settings
+from tfmr.fast import FastTransformer, cpu_matmul_settings
 from tfmr.train.evaluation import bleu, exact_match
+from tfmr.translator import IncrementalTranslator
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,16 @@ class Evaluate:
             "exact": round(exact_match(hypotheses, references), 4),
             "signature": result.signature,
             "beam": options["beam"],
+            "arithmetic": self._arithmetic(model),
         }
         if options["beam"] > 1:
             scores["alpha"] = options["alpha"]
         print(json.dumps(scores))
+
+    def _arithmetic(self, model: IncrementalTranslator) -> str:
+        """The arithmetic that the option selected; ``auto`` depends on the size of the model."""
+        auto_bf16 = isinstance(model, FastTransformer) and model.dtype == torch.bfloat16
+        return "bf16" if auto_bf16 or self.decoding.precision == "bf16" else "fp32"
 
 
 def _check_direction(metadata: dict[str, Any], corpus: Corpus) -> None:

@@ -105,9 +105,6 @@ class Train:
         if self.threads is not None:
             require(self.threads >= 1, f"expected --threads of at least 1, got {self.threads}")
             torch.set_num_threads(self.threads)
-        # "medium" makes PyTorch multiply matrices with oneDNN instead of MKL, which is more than
-        # twice as fast on some CPUs. oneDNN computes in fp32 unless the CPU has bf16 matrix units.
-        torch.set_float32_matmul_precision("medium")
         with World.join() as world:
             self._choose_device(world)
             recipe = find_recipe(self.recipe) if self.recipe else None

@@ -32,7 +32,7 @@ from tfmr.attention import (
 )
 from tfmr.config import TransformerConfig
 from tfmr.decoder import BlockCache, DecoderBlock
-from tfmr.dtype import cpu_is_fast_in_bf16
+from tfmr.dtype import find_units
 from tfmr.encoder import EncoderBlock
 from tfmr.errors import TfmrError
 from tfmr.fast.prepack import concatenated, prepacked_linear
@@ -49,22 +49,22 @@ BUCKET = 32
 def prepare(model: Translator, dtype: torch.dtype | None = None) -> IncrementalTranslator:
     """A snapshot of ``model`` for fast decoding; later changes of the model do not affect it.
 
-    Only a :class:`tfmr.model.Transformer` has a faster form. Any other model is returned unchanged.
+    Only a :class:`tfmr.model.Transformer` has a faster form. Any other model is copied.
 
     Args:
         model: a trained model; the snapshot is in evaluation mode.
         dtype: that of matrix multiplications. If not given, the dtype of the weights, or bf16 for
-            a model with more than :data:`tfmr.fast.settings.SMALL_MODEL` fp32 weights on a CPU with
-            bf16 instructions. For a smaller model, the conversion takes as long as it saves.
+            a Transformer with more than :data:`tfmr.fast.settings.SMALL_MODEL` fp32 weights on a
+            CPU with bf16 instructions. For a smaller one, the conversion takes as long as it saves.
     """
-    if not isinstance(model, Transformer):
-        return model
     weight = model.output.weight
+    if not isinstance(model, Transformer):
+        return copy.deepcopy(model).eval().requires_grad_(False).to(dtype or weight.dtype)
     if dtype is None:
         dtype = weight.dtype
         large = model.count_parameters() > SMALL_MODEL
         if weight.device.type == "cpu" and dtype == torch.float32 and large:
-            dtype = torch.bfloat16 if cpu_is_fast_in_bf16() else dtype
+            dtype = torch.bfloat16 if find_units(weight.device).bf16 else dtype
     return FastTransformer(model, dtype)
 
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import torch
 
+from tfmr.dtype import Arithmetic
 from tfmr.translator import IncrementalTranslator
 
 SMALL_MODEL = 2**22
@@ -17,10 +18,10 @@ FEW_ROWS = 4
 def cpu_matmul_settings(model: IncrementalTranslator, rows: int) -> Iterator[None]:
     """Settings under which incremental decoding on a CPU is fastest, restored at the end.
 
-    Matrices are multiplied by PyTorch's default library: the one that
-    :func:`torch.set_float32_matmul_precision` selects at ``"high"`` and ``"medium"`` takes up to
-    five times as long for the small products of attention. Few rows of a small model use one
-    thread, because waking a second one takes longer than it saves.
+    fp32 matrices are multiplied in fp32, by PyTorch's default library: the one that
+    :func:`torch.set_float32_matmul_precision` selects at ``"medium"`` takes up to five times as
+    long for the small products of attention. Few rows of a small model use one thread, because
+    waking a second one takes longer than it saves.
 
     The settings are process-wide, so enter this context once, around all calls of a program or
     around one long call, and not in one of several threads.
@@ -32,12 +33,11 @@ def cpu_matmul_settings(model: IncrementalTranslator, rows: int) -> Iterator[Non
     if model.device.type != "cpu":
         yield
         return
-    precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
-    torch.set_float32_matmul_precision("highest")
+    threads = torch.get_num_threads()
     if rows <= FEW_ROWS and model.count_parameters() <= SMALL_MODEL:
         torch.set_num_threads(1)
     try:
-        yield
+        with Arithmetic("fp32").applied():
+            yield
     finally:
-        torch.set_float32_matmul_precision(precision)
         torch.set_num_threads(threads)

@@ -81,8 +81,8 @@ class TrainConfig:
     grad_accum_steps: int = 1
     """Batches per process whose gradients are accumulated for one optimiser step."""
     precision: Precision = "fp32"
-    """``"bf16"`` runs matrix multiplications in bfloat16, ``"auto"`` only where that is faster;
-    see :func:`tfmr.dtype.uses_bf16`."""
+    """The arithmetic of matrix multiplications; ``"auto"`` selects bf16 where that is fast. See
+    :data:`tfmr.dtype.Precision`."""
     compile: bool = False
     """Compile the Transformer blocks with :func:`torch.compile`. Compilation takes about a minute.
     It pays off on GPUs, not on CPUs."""

@@ -1,6 +1,7 @@
 """BLEU, chrF, exact match and loss; evaluation of a model on the validation and test sets."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
+from tfmr.dtype import choose_arithmetic, find_units
 from tfmr.errors import TfmrError, require
 from tfmr.fast import cpu_matmul_settings, prepare
 from tfmr.special_tokens import UNK
@@ -163,10 +165,11 @@ class Evaluator:
     def validate(self, model: Translator, step: int, seconds: float) -> ValidationResult:
         """The results of ``model``, trained for ``step`` steps, on the validation set."""
         score = None
-        if self.recipe.evaluation.metric == "bleu":
-            hypotheses = self._translate(prepare(model), "valid")
-            score = bleu(hypotheses, _references(self.splits["valid"])).score
-        return ValidationResult(step, seconds, mean_loss(model, self.valid_batches), score)
+        with self._prepared(model) as prepared:
+            if self.recipe.evaluation.metric == "bleu":
+                hypotheses = self._translate(prepared, "valid")
+                score = bleu(hypotheses, _references(self.splits["valid"])).score
+            return ValidationResult(step, seconds, mean_loss(model, self.valid_batches), score)
 
     def evaluate(self, model: Translator) -> tuple[dict[str, Any], list[str]]:
         """Validation loss, and BLEU and exact match on both sets.
@@ -175,21 +178,29 @@ class Evaluator:
             The results by name, of which those without ``beam`` in their name are from greedy
             decoding, and the greedy hypotheses of the test set.
         """
-        prepared = prepare(model)
-        row: dict[str, Any] = {"valid_loss": round(mean_loss(model, self.valid_batches), 4)}
-        beam = self.recipe.evaluation.beam
-        hypotheses: list[str] = []
-        for split, pairs in self.splits.items():
-            references = _references(pairs)
-            hypotheses = self._translate(prepared, split)
-            result = bleu(hypotheses, references)
-            row[f"{split}_bleu"] = result.score
-            row[f"{split}_exact"] = round(exact_match(hypotheses, references), 4)
-            if beam > 1:
-                from_beam = self._translate(prepared, split, beam)
-                row[f"{split}_bleu_beam{beam}"] = bleu(from_beam, references).score
-            row["signature"] = result.signature
+        with self._prepared(model) as prepared:
+            row: dict[str, Any] = {"valid_loss": round(mean_loss(model, self.valid_batches), 4)}
+            beam = self.recipe.evaluation.beam
+            hypotheses: list[str] = []
+            for split, pairs in self.splits.items():
+                references = _references(pairs)
+                hypotheses = self._translate(prepared, split)
+                result = bleu(hypotheses, references)
+                row[f"{split}_bleu"] = result.score
+                row[f"{split}_exact"] = round(exact_match(hypotheses, references), 4)
+                if beam > 1:
+                    from_beam = self._translate(prepared, split, beam)
+                    row[f"{split}_bleu_beam{beam}"] = bleu(from_beam, references).score
+                row["signature"] = result.signature
         return row, hypotheses
+
+    @contextmanager
+    def _prepared(self, model: Translator) -> Iterator[IncrementalTranslator]:
+        """``model`` prepared for decoding, and the arithmetic of the recipe for it."""
+        precision = self.recipe.train.precision
+        arithmetic = choose_arithmetic(precision, find_units(model.device))
+        with arithmetic.applied():
+            yield prepare(model, None if precision == "auto" else arithmetic.dtype)
 
     def _translate(self, model: IncrementalTranslator, split: str, beam: int = 1) -> list[str]:
         """The translations of all source sentences of ``split``, with a progress bar."""

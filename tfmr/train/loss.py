@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from tfmr.data.batches import Batch
-from tfmr.dtype import check_floating, check_tensor
+from tfmr.dtype import Arithmetic, check_floating, check_tensor
 from tfmr.errors import TfmrError
 from tfmr.special_tokens import PAD
 from tfmr.translator import Translator
@@ -186,18 +186,18 @@ class LossModule(nn.Module):
     Args:
         model: the model to train.
         label_smoothing: see :func:`cross_entropy`.
-        bf16: whether to multiply matrices in bf16; see :func:`tfmr.dtype.uses_bf16`.
+        arithmetic: how matrices are multiplied; see :func:`tfmr.dtype.choose_arithmetic`.
     """
 
-    def __init__(self, model: Translator, label_smoothing: float, bf16: bool = False) -> None:
+    def __init__(self, model: Translator, label_smoothing: float, arithmetic: Arithmetic) -> None:
         super().__init__()
         self.model = model
         self.label_smoothing = label_smoothing
-        self.bf16 = bf16
+        self.arithmetic = arithmetic
 
     def forward(self, batch: Batch) -> Float[Tensor, ""]:
         """The label-smoothed cross-entropy of ``batch``, in nats per target token."""
-        with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=self.bf16):
+        with self.arithmetic.autocast(batch.source.device):
             hidden = self.model.hidden(batch.source, batch.target_in)
             return linear_cross_entropy(
                 hidden, self.model.output.weight, batch.target_out, self.label_smoothing

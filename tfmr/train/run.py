@@ -112,6 +112,7 @@ class Run:
         self.averager = CheckpointAverager(self.folder / "checkpoints", recipe.checkpoints.average)
         self.parameters = self.trainer.model.count_parameters()
         self.environment = environment_info(self.world.device)
+        self.environment["hardware"]["arithmetic"] = self.trainer.arithmetic.name
         self.corpus_fingerprint = corpus_fingerprint(corpus)
         if saved:
             self._resume(saved)

@@ -16,7 +16,7 @@ from torch.nn.utils import clip_grad_norm_, get_total_norm
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from tfmr.data.batches import Batch, Batches
-from tfmr.dtype import uses_bf16
+from tfmr.dtype import choose_arithmetic, find_units
 from tfmr.errors import TfmrError, require
 from tfmr.train.checkpoint import load_weights, named_weights
 from tfmr.train.config import TrainConfig
@@ -95,7 +95,9 @@ class Trainer:
         self.device = next(model.parameters()).device
         if config.compile:
             compile_blocks(model)
-        loss = LossModule(model, config.label_smoothing, uses_bf16(config.precision, self.device))
+        self.arithmetic = choose_arithmetic(config.precision, find_units(self.device))
+        """How this device multiplies matrices for ``config.precision``."""
+        loss = LossModule(model, config.label_smoothing, self.arithmetic)
         self.loss_module = wrap_distributed(loss, self.world, fsdp=config.fsdp)
         self.optimizer = torch.optim.Adam(
             model.parameters(), lr=config.peak_lr, betas=config.betas, eps=config.eps, fused=True
@@ -130,7 +132,8 @@ class Trainer:
         losses = []
         for index, batch in enumerate(batches):
             is_last = index == len(batches) - 1
-            with self._seeded(index), nullcontext() if is_last else no_sync(self.loss_module):
+            sync = nullcontext() if is_last else no_sync(self.loss_module)
+            with self._seeded(index), self.arithmetic.applied(), sync:
                 # Weight each batch by its tokens, so that every token counts equally.
                 batch_loss = self.loss_module(batch.to(self.device)) * (batch.n_tokens / n_tokens)
                 # DDP and FSDP average gradients over the processes; the weighted losses need a sum.
