@@ -37,8 +37,8 @@ def main() -> None:
     except TfmrError as error:
         print(f"tfmr: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("tfmr: stopped", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"tfmr: {str(stop) or 'stopped'}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         # The program that reads the output, for example head, has closed it.

@@ -11,6 +11,7 @@ from tfmr.data import corpora, pocket
 from tfmr.data.corpus import Corpus
 from tfmr.train.config import find_recipe, read_recipe
 from tfmr.train.run_dir import read_curve
+from tfmr.train.trainer import StepRecord, Trainer
 
 TINY = [
     *("model.d_model=16", "model.d_ff=16", "model.n_encoder=1", "model.n_decoder=1"),
@@ -110,6 +111,23 @@ def test_the_recipe_determines_corpus_and_direction(train, monkeypatch) -> None:
         *(("multi30k", "de-en"), ("multi30k", "en-de"), ("multi30k", "de-en")),
         *(("tatoeba", "ko-en"), ("pocket", "en-fr")),
     ]
+
+
+def test_ctrl_c_ends_with_status_130_and_states_what_was_saved(train, monkeypatch, capsys) -> None:
+    take_step = Trainer.step
+
+    def stop_after_two(trainer: Trainer, *batches: object) -> StepRecord:
+        if trainer.steps_done == 2:
+            raise KeyboardInterrupt
+        return take_step(trainer, *batches)
+
+    monkeypatch.setattr(Trainer, "step", stop_after_two)
+    with pytest.raises(SystemExit) as stop:
+        train("--steps", 9, "--out", "a")
+    assert stop.value.code == 130
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert all(part in message for part in ("tfmr: ", "step 2 ", " a: ", "--resume"))
+    assert len(read_curve("a/curve.csv")) == 2
 
 
 def test_patience(train) -> None:

@@ -306,7 +306,7 @@ def test_ctrl_c_saves_the_run(
 ) -> None:
     run = Run(tmp_path / "run", corpus, RECIPE)
     fail_at(monkeypatch, run, 4, KeyboardInterrupt())
-    with pytest.raises(TfmrError, match=r"stopped at step 4 and saved in .*--resume"):
+    with pytest.raises(KeyboardInterrupt, match=r"step 4 .*run.*--resume"):
         run.train([1.0], quiet=True)
     resumed = Run(tmp_path / "run", corpus, RECIPE, resume=True)
     resumed.trainer.run(steps=9)
@@ -325,7 +325,7 @@ def test_a_stop_during_a_step_is_not_saved(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run.trainer.optimizer, "step", stop)
-    with pytest.raises(TfmrError, match="during a step; the checkpoint of step 4"):
+    with pytest.raises(KeyboardInterrupt, match=r"during a step.* step 4 "):
         run.train([1.0], quiet=True)
     resumed = Run(tmp_path / "run", corpus, RECIPE, resume=True)
     resumed.trainer.run(steps=6)
@@ -339,7 +339,7 @@ def test_a_stop_before_the_first_step_leaves_no_file(
     run = Run(tmp_path, corpus, RECIPE)
     monkeypatch.setattr(run.trainer, "run", interrupt)
     (tmp_path / "tokens").mkdir()  # of a streamed corpus
-    with pytest.raises(TfmrError, match="nothing to save: start again"):
+    with pytest.raises(KeyboardInterrupt, match="nothing to save"):
         run.train([0.005], quiet=True)
     assert names(tmp_path) == []
 
@@ -375,7 +375,7 @@ def test_an_interrupted_evaluation_is_repeated(
 ) -> None:
     run = Run(tmp_path, corpus, RECIPE)
     monkeypatch.setattr(run, "evaluate", interrupt)
-    with pytest.raises(TfmrError, match="resume with --resume"):
+    with pytest.raises(KeyboardInterrupt, match="resume with --resume"):
         run.train([0.005], quiet=True)
     resumed = Run(tmp_path, corpus, RECIPE, resume=True)
     steps = resumed.trainer.steps_done
@@ -534,7 +534,7 @@ def test_an_interrupted_validation_is_repeated(
     monkeypatch.setattr(
         run, "validate", lambda: interrupt() if run.trainer.steps_done == 4 else validate()
     )
-    with pytest.raises(TfmrError, match="stopped at step 4"):
+    with pytest.raises(KeyboardInterrupt, match="step 4 "):
         run.train(quiet=True)
     assert [result.step for result in run.validations] == [2]
     resumed = Run(tmp_path, corpus, recipe, resume=True)

@@ -106,11 +106,11 @@ class World:
         """Join the process group that ``torchrun`` describes; without ``torchrun``, a world of one.
 
         If several processes fail together, only one of them prints the reason. The exit status is 2
-        for a :class:`TfmrError`, 1 if a process was lost.
+        for a :class:`TfmrError`, 130 after Ctrl-C, and 1 if a process was lost.
 
         Raises:
-            SystemExit: in a process group, instead of :class:`TfmrError`, or if another process has
-                ended or does not respond.
+            SystemExit: in a process group, instead of :class:`TfmrError` and
+                :class:`KeyboardInterrupt`, or if another process has ended or does not respond.
         """
         local_rank = int(os.environ.get("LOCAL_RANK", 0))
         cuda = torch.cuda.is_available()
@@ -127,9 +127,9 @@ class World:
             signal.signal(number, _terminate)
         try:
             yield world
-        except TfmrError as error:
+        except (TfmrError, KeyboardInterrupt) as error:
             _print_once(str(error))
-            raise SystemExit(2) from error
+            raise SystemExit(2 if isinstance(error, TfmrError) else 130) from error
         except (Terminated, RuntimeError) as error:
             if isinstance(error, RuntimeError) and not _is_lost_process(error):
                 raise

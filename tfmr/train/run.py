@@ -224,8 +224,10 @@ class Run:
             One row of scores per evaluation, those of earlier processes included.
 
         Raises:
-            TfmrError: if a file cannot be written, training diverges, or Ctrl-C was pressed. The
-                last checkpoint remains.
+            TfmrError: if a file cannot be written, or training diverges. The last checkpoint
+                remains.
+            KeyboardInterrupt: after Ctrl-C, once the run is saved; the message states how to
+                resume.
         """
         if minutes is not None or steps is not None:
             budget = Budget(tuple(map(float, minutes or ())), tuple(steps or ()))
@@ -236,7 +238,7 @@ class Run:
             with self._after_each_step() as after_step:
                 self._train(after_step)
         except KeyboardInterrupt:
-            self._stop()
+            raise KeyboardInterrupt(self._stop()) from None
         return self.scores
 
     def _train(self, after_step: Callable[[StepRecord], None]) -> None:
@@ -332,20 +334,20 @@ class Run:
         with bar, tensorboard:
             yield after_step
 
-    def _stop(self) -> None:
-        """Save after Ctrl-C, and raise an error that states how to resume."""
+    def _stop(self) -> str:
+        """Save after Ctrl-C; return a message that states how to resume."""
         if self.trainer.steps_done == 0:
             if self.world.is_main:
                 (self.folder / "recipe.toml").unlink(missing_ok=True)
                 shutil.rmtree(self.folder / "tokens", ignore_errors=True)
-            raise TfmrError("stopped before the first step, nothing to save: start again") from None
+            return "stopped before the first step, nothing to save: start again"
         if not self.trainer.between_steps:
-            raise TfmrError(f"stopped during a step; {self.world.resume_hint()}") from None
+            return f"stopped during a step; {self.world.resume_hint()}"
         self.save()
-        raise TfmrError(
+        return (
             f"stopped at step {self.trainer.steps_done} and saved in {self.folder}: resume with "
             "--resume"
-        ) from None
+        )
 
     def current_model(self) -> Translator:
         """A copy of the model with the averaged weights. All processes must call this."""
