@@ -135,7 +135,7 @@ def measure(
             yield {**row, "diverged": True}
             continue
         averaged = trainer.averaged_model()
-        outputs = translate(averaged, tokenizer, sources)
+        outputs = translate(averaged, tokenizer, sources, detokenise=False)
         exact = round(exact_match(outputs, references), 4)
         yield {**row, "diverged": False, **predictions(averaged, valid), "valid_exact": exact}
 

@@ -132,7 +132,8 @@ def measure(line: Line, system: str, seed: int) -> tuple[list[dict[str, Any]], l
     }
     rows = [common | row for row in scores]
     model, tokenizer = load_translator(folder)
-    outputs = translate(prepare(model), tokenizer, [source for source, _ in corpus.test])
+    sources = [source for source, _ in corpus.test]
+    outputs = translate(prepare(model), tokenizer, sources, detokenise=False)
     rows[-1] |= by_length(outputs, corpus.test)
     return rows, outputs
 

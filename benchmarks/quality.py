@@ -154,7 +154,8 @@ class SystemRun:
         model = self.trainer.averaged_model()
 
         def scored(pairs: Sequence[SentencePair]) -> Any:
-            texts = translate(prepare(model), tokenizer, [source for source, _ in pairs], beam=4)
+            sources = [source for source, _ in pairs]
+            texts = translate(prepare(model), tokenizer, sources, beam=4, detokenise=False)
             return bleu(texts, [target for _, target in pairs])
 
         valid, test = scored(corpus.valid[:limit]), scored(corpus.test[:limit])

@@ -5,9 +5,11 @@ What most programs need can be imported from here::
     from tfmr import Transformer, TransformerConfig, load_translator, translate
 
     model, tokenizer = load_translator("runs/pocket-en-fr")
-    translate(model, tokenizer, ["A brave queen buys three apples ."])
+    translate(model, tokenizer, ["A brave queen buys three apples."])
 
-Every module contains one idea and imports only from the modules before it::
+Every module contains one idea and imports only from the modules before it:
+
+.. code-block:: text
 
     errors → wording → notebook → records → special_tokens → dtype → config → translator → recurrent
            → kv_cache → attention → additive_attention → local_attention → tiled_attention

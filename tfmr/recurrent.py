@@ -128,7 +128,9 @@ class RNNCell(Cell[Tensor]):
 class LSTMCell(Cell[LSTMState]):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997) with a forget gate.
 
-    As in Gers et al. (2000)::
+    As in Gers et al. (2000):
+
+    .. code-block:: text
 
         i, f, o = σ(x W_x + h_{t-1} W_h + b)      input, forget and output gate (own columns each)
         g       = tanh(x W_x + h_{t-1} W_h + b)   the candidate
@@ -167,7 +169,9 @@ class LSTMCell(Cell[LSTMState]):
 class GRUCell(Cell[Tensor]):
     """The gated recurrent unit of Cho et al. (2014), section 2.3.
 
-    It has two gates and one state vector::
+    It has two gates and one state vector:
+
+    .. code-block:: text
 
         r, z = σ(x W_x + h_{t-1} W_h + b)                reset and update gate (own columns each)
         n    = tanh(x W_x + b + r ⊙ (h_{t-1} W_h + b'))  the candidate, with reset_after

@@ -35,7 +35,7 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run directory of an untrained model, English to French."""
     texts = [text for pair in pocket.generate("en-fr", 400, 0) for text in pair]
-    tokenizer = Tokenizer.words([*texts, *map(pocket.tokenise, SENTENCES)])
+    tokenizer = Tokenizer.words([*texts, *SENTENCES], form="pocket")
     torch.manual_seed(0)
     sizes = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_encoder": 1, "n_decoder": 1}
     vocab = {"source_vocab": tokenizer.vocab_size, "target_vocab": tokenizer.vocab_size}

@@ -14,49 +14,57 @@ import torch
 import tfmr
 from tests.commands.conftest import MAX_LENGTH, SENTENCES, Command
 from tfmr.commands.translate import _read_chunks
-from tfmr.data import pocket
+from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import Sampling, align, translate, translate_each
+from tfmr.errors import TfmrError
 from tfmr.fast import prepare
 from tfmr.train import checkpoint
 from tfmr.train.checkpoint import load_translator
 from tfmr.translator import IncrementalTranslator, Translator
 
 ROOT = Path(tfmr.__file__).parent.parent
-TOKENISED = [pocket.tokenise(sentence) for sentence in SENTENCES]
 
 
 def lines(texts: list[str]) -> str:
-    return "".join(pocket.detokenise(text) + "\n" for text in texts)
+    return "".join(f"{text}\n" for text in texts)
 
 
 def test_the_default_search_is_that_of_the_paper(command: Command, model: Path) -> None:
     translator = load_translator(model)
     given = ("translate", "--model", model, *SENTENCES)
-    wide = lines(translate(*translator, TOKENISED, beam=4, alpha=0.6))
+    wide = lines(translate(*translator, SENTENCES, beam=4, alpha=0.6))
     assert command(*given)[0] == wide
-    assert command(*given, "--beam", 1)[0] == lines(translate(*translator, TOKENISED)) != wide
-    narrow = lines(translate(*translator, TOKENISED, beam=2, alpha=0.0))
+    assert command(*given, "--beam", 1)[0] == lines(translate(*translator, SENTENCES)) != wide
+    narrow = lines(translate(*translator, SENTENCES, beam=2, alpha=0.0))
     assert command(*given, "--beam", 2, "--alpha", 0)[0] == narrow
 
 
-def test_sentences_for_other_corpora_are_not_normalised(
+def test_the_form_of_the_text_belongs_to_the_tokenizer(
     command: Command, model: Path, tmp_path: Path
 ) -> None:
+    """Also without metadata; and a tokenizer of plain text converts nothing."""
     saved = checkpoint.load(model / "model.safetensors")
-    own = replace(saved, metadata={"corpus": "your files"})
+    own = replace(saved, metadata={})
     checkpoint.save(tmp_path / "own.safetensors", own)
     given = ("translate", "--model", tmp_path / "own.safetensors")
-    expected = translate(own.model(), own.tokenizer, ["the owl sleeps ."], beam=4)
+    printed = command(*given, "The owl sleeps.")[0]
+    assert printed == command(*given, "the owl sleeps .")[0]
+    assert [printed[:-1]] == translate(own.model(), own.tokenizer, ["The owl sleeps."], beam=4)
+    plain = replace(own, tokenizer=Tokenizer("words", own.tokenizer.vocabulary))
+    checkpoint.save(tmp_path / "own.safetensors", plain)
+    expected = translate(plain.model(), plain.tokenizer, ["the owl sleeps ."], beam=4)
     assert command(*given, "the owl sleeps .")[0] == f"{expected[0]}\n"
+    with pytest.raises(TfmrError, match=r"sentence 1 .*: The, sleeps"):
+        translate(plain.model(), plain.tokenizer, ["The owl sleeps."])
 
 
 def test_sampling(command: Command, model: Path) -> None:
     translator = load_translator(model)
     given = ("translate", "--model", model, *SENTENCES, "--sample")
     plain = command(*given)[0]
-    assert plain == lines(translate(*translator, TOKENISED, sampling=Sampling(), seed=0))
+    assert plain == lines(translate(*translator, SENTENCES, sampling=Sampling(), seed=0))
     options = ("--temperature", 0.8, "--top-k", 5, "--top-p", 0.9, "--seed", 3)
-    expected = translate(*translator, TOKENISED, sampling=Sampling(0.8, 5, 0.9), seed=3)
+    expected = translate(*translator, SENTENCES, sampling=Sampling(0.8, 5, 0.9), seed=3)
     assert command(*given, *options)[0] == lines(expected) != plain
 
 
@@ -64,7 +72,7 @@ def test_alignment_is_a_second_line(command: Command, model: Path) -> None:
     translator, tokenizer = load_translator(model)
     printed = command("translate", "--model", model, *SENTENCES, "--alignment")[0].splitlines()
     assert len(printed) == 2 * len(SENTENCES)
-    each = translate_each(translator, tokenizer, TOKENISED, beam=4)
+    each = translate_each(translator, tokenizer, SENTENCES, beam=4)
     for translation, line in zip(each, printed[1::2], strict=True):
         pairs = align(translator, tokenizer, translation.source, translation.ids)
         assert line == "\t" + " ".join(f"{source}→{target}" for source, target in pairs)

@@ -264,25 +264,6 @@ def test_the_corpus_does_not_depend_on_the_hash_seed():
     assert len(written) == 1
 
 
-def test_tokenise_accepts_typed_text():
-    for typed in (
-        "The bear sings.",
-        "the bear  sings",
-        " the bear sings . ",
-        "The bear sings...\n",
-    ):
-        assert pocket.tokenise(typed) == "the bear sings ."
-    assert pocket.tokenise(" . ") == pocket.tokenise("") == ""
-    for source, _ in corpus("en-fr").test[:50]:
-        assert pocket.tokenise(pocket.detokenise(source)) == source
-
-
-def test_detokenise_gives_ordinary_spelling():
-    assert pocket.detokenise("l' ours n' aime pas l' œuf .") == "l'ours n'aime pas l'œuf."
-    assert pocket.detokenise("늑대 -들 -은 사과 -를 먹어요 .") == "늑대들은 사과를 먹어요."
-    assert pocket.detokenise("le chat dort aujourd'hui .") == "le chat dort aujourd'hui."
-
-
 def test_negation_is_rendered_in_every_language():
     french = dict(pocket.generate("en-fr", 2000, 5))
     korean_texts = dict(pocket.generate("en-ko", 2000, 5))

@@ -19,6 +19,7 @@ TEXTS = [
     "늑대가 작은 사과를 먹어요. 늑대는 사과를 좋아해요.",
 ]
 BPE = Tokenizer.train_bpe(TEXTS, 330)
+FORMED = Tokenizer.words(["zwei tiere sind im freien"], form="pocket")
 WORDS = Tokenizer.words(["the owl sleeps .", "le hibou dort ."])
 
 
@@ -114,12 +115,12 @@ def test_words_do_not_depend_on_the_normal_form():
 
 
 @pytest.mark.parametrize("convert", [str, Path])
-@pytest.mark.parametrize("tokenizer", [BPE, WORDS], ids=["bpe", "words"])
+@pytest.mark.parametrize("tokenizer", [BPE, WORDS, FORMED], ids=["bpe", "words", "form"])
 def test_save_and_load(tokenizer, tmp_path, convert):
     path = convert(tmp_path / "tokenizer.json")
     tokenizer.save(path)
     loaded = Tokenizer.load(path)
-    assert loaded.fingerprint == tokenizer.fingerprint
+    assert (loaded.fingerprint, loaded.form) == (tokenizer.fingerprint, tokenizer.form)
     assert loaded.encode_batch(TEXTS) == tokenizer.encode_batch(TEXTS)
     assert Tokenizer.from_json(tokenizer.to_json()).to_json() == tokenizer.to_json()
 
@@ -135,6 +136,7 @@ def test_fingerprints_of_different_vocabularies_differ():
         Tokenizer("bpe", BPE.vocabulary, BPE.merges[:-1]).fingerprint,
     }
     assert len(prints) == 5
+    assert Tokenizer("bpe", BPE.vocabulary, BPE.merges, "pocket").fingerprint == BPE.fingerprint
 
 
 def test_training_does_not_depend_on_the_hash_seed():
@@ -184,6 +186,11 @@ def test_an_id_outside_the_vocabulary_is_rejected():
         (
             f'{{"format": "{FORMAT}", "kind": "words", "vocabulary": ["a", "a"], "merges": []}}',
             ["damaged", "duplicates"],
+        ),
+        (
+            f'{{"format": "{FORMAT}", "kind": "words", "vocabulary": ["a"], "merges": [], '
+            '"form": "moses"}',
+            ["damaged", "form", "plain", "moses"],
         ),
         (
             f'{{"format": "{FORMAT}", "kind": "bpe", "vocabulary": ["a"], "merges": [["a", "b"]]}}',

@@ -117,7 +117,10 @@ def make_corpus(source: str = "a b", target: str = "x y z") -> Corpus:
 def test_evaluator_translates_each_set(monkeypatch: pytest.MonkeyPatch) -> None:
     translated = []
 
-    def translate(model, tokenizer, sources, *, beam: int, on_finished) -> list[str]:
+    def translate(
+        model, tokenizer, sources, *, beam: int, detokenise: bool, on_finished
+    ) -> list[str]:
+        assert not detokenise, "hypotheses are compared with references"
         translated.append((list(sources), beam))
         if len(sources) == 2:
             return ["x y z x", "z" if beam == 1 else "x"]

@@ -5,6 +5,7 @@ import { openSync, readFileSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 import { decode, encode, tokens } from "../../tfmr/widgets/bpe.js";
+import { encodeSentence, translate } from "../../tfmr/widgets/sentences.js";
 import { beamSearch, explain, greedySearch } from "../../tfmr/widgets/search.js";
 import {
   copyState, decodeTarget, encodeSource, newCaches, scores, start, step,
@@ -23,6 +24,15 @@ function finish(generator) {
 
 const commands = {
   encode: ({ text }) => encode(tokenizer, text),
+  /** What the page translates a typed text to, or the message of an error. */
+  translate({ text, beam }) {
+    try {
+      const whole = { model, tokenizer };
+      return finish(translate(whole, encodeSentence(whole, text), { beam })).text;
+    } catch (error) {
+      return `Error: ${error.message}`;
+    }
+  },
   decode: ({ ids }) => decode(tokenizer, ids),
   tokens: ({ ids }) => tokens(tokenizer, ids),
   greedy: ({ source }) => finish(greedySearch(model, source)),

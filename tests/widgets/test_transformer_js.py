@@ -26,6 +26,7 @@ from tfmr.analysis import record_attention
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import pad
 from tfmr.data.tokenizer import Tokenizer
+from tfmr.decode import translate
 from tfmr.decode.beam import beam_search
 from tfmr.decode.greedy import greedy_search
 from tfmr.fast import prepare
@@ -221,6 +222,12 @@ def test_tokens_are_equal(both: Both) -> None:
         assert both.page("encode", text=text) == ids, text
         assert both.page("decode", ids=ids) == both.tokenizer.decode(ids)
         assert both.page("tokens", ids=ids) == both.tokenizer.tokens(ids)
+
+
+def test_typed_text_is_translated_as_by_python(both: Both) -> None:
+    for name in ("the owl sleeps .", "The Owl  sleeps", " The owl sleeps... "):
+        found = both.page("translate", text=name, beam=1)
+        assert [found] == translate(both.model, both.tokenizer, [" ".join(name.split())])
 
 
 def test_every_token_is_decoded_equally(both: Both) -> None:

@@ -45,6 +45,7 @@ class Evaluate:
                 tokenizer,
                 [source for source, _ in corpus.test],
                 batch_size=BATCH_SIZE,
+                detokenise=False,
                 on_finished=bar.update,
                 **options,
             )

@@ -12,7 +12,6 @@ import tyro
 from tqdm import tqdm
 
 from tfmr.commands.decoding import BATCH_SIZE, Decoding
-from tfmr.data import pocket
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import Sampling, Translation, align, translate_each
 from tfmr.errors import TfmrError, require
@@ -63,8 +62,7 @@ class Translate:
         options = self._options()
         from_stdin = not self.sentences and self.file is None
         interactive = from_stdin and sys.stdin is not None and sys.stdin.isatty()
-        model, tokenizer, metadata = self.decoding.load()
-        is_pocket = metadata.get("corpus") == "pocket"
+        model, tokenizer, _ = self.decoding.load()
         if interactive:
             print("Enter one sentence per line; Ctrl-D ends.", file=sys.stderr)
         count, failed = 0, False
@@ -79,8 +77,6 @@ class Translate:
         with tqdm(unit="sentence", delay=2, leave=False, disable=quiet) as bar:
             for lines in self._chunks():
                 bar.total = None if from_stdin else len(lines)
-                if is_pocket:
-                    lines = [pocket.tokenise(line) for line in lines]
                 translations = translate_each(
                     model,
                     tokenizer,
@@ -94,8 +90,7 @@ class Translate:
                 rows = min(len(lines), BATCH_SIZE) * options.get("beam", 1)
                 with cpu_matmul_settings(model, rows):
                     for translation in translations:
-                        text = translation.text
-                        print(pocket.detokenise(text) if is_pocket else text, flush=True)
+                        print(translation.text, flush=True)
                         if self.alignment:
                             print("\t" + _alignment(model, tokenizer, translation), flush=True)
                 count += len(lines)

@@ -30,7 +30,9 @@ class Batch:
     to predict, are (batch, target). ``target_in`` is ``target_out`` shifted right by one position
     with BOS in front (Vaswani et al., 2017, Figure 1, "outputs (shifted right)"), so that position
     ``pos`` of ``target_in`` holds the token before position ``pos`` of ``target_out``. For the
-    target y0 y1 y2::
+    target y0 y1 y2:
+
+    .. code-block:: text
 
         target_in    BOS  y0  y1  y2
         target_out   y0   y1  y2  EOS

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from tfmr.data.text import Form
 from tfmr.errors import require
 
 # Source text and target text.
@@ -50,6 +51,8 @@ class Corpus:
     """Test set."""
     licence: str
     """One line that states how the sentences may be used."""
+    form: Form = "plain"
+    """The form of the sentences; a tokenizer of the corpus converts other text to it."""
 
     @property
     def is_streamed(self) -> bool:

@@ -1,7 +1,7 @@
 """The pocket grammar in Korean: verb-final order, counters, and particles chosen by sound.
 
 Particles and the plural ending are separate words with a leading hyphen, "늑대 -들 -은", as in
-linguistic glosses; :func:`tfmr.data.pocket.detokenise` joins them to the preceding word.
+linguistic glosses; :func:`tfmr.data.text.from_form` joins them to the preceding word.
 """
 
 from tfmr.data.lexicon import DEFINITE, NounPhrase, Sentence

@@ -100,6 +100,7 @@ def split(
         valid=_take(direction, valid, sentences, seen, in_valid),
         test=_take(direction, test, sentences, seen, in_test),
         licence=LICENCE,
+        form="pocket",
     )
 
 
@@ -123,25 +124,6 @@ def held_out(seed: int = 0) -> HeldOut:
         test.update(group[:n_test])
         valid.update(group[n_test : n_test + n_valid])
     return HeldOut(frozenset(valid), frozenset(test))
-
-
-def tokenise(text: str) -> str:
-    """Convert typed English to the form of the grammar: lower case, a separate full stop.
-
-    "The bear sings" becomes "the bear sings ."; an empty text stays empty. The inverse of
-    :func:`detokenise`.
-    """
-    words = text.lower().rstrip(". \t\r\n").split()
-    return " ".join([*words, "."]) if words else ""
-
-
-def detokenise(text: str) -> str:
-    """Convert a sentence of the grammar to ordinary spelling.
-
-    "l' ours dort ." becomes "l'ours dort.": a word that ends in an apostrophe is joined to the next
-    word. A Korean particle with a leading hyphen is joined to the previous word.
-    """
-    return text.replace("' ", "'").replace(" -", "").replace(" .", ".")
 
 
 def _take(

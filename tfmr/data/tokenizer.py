@@ -9,14 +9,14 @@ the algorithm.
 import hashlib
 import json
 import os
-import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
+from tfmr.data.text import Form, from_form, to_form
 from tfmr.errors import TfmrError, require
 from tfmr.special_tokens import BOS, EOS, PAD, SPECIAL, UNK
 
@@ -33,6 +33,10 @@ class Tokenizer:
     Made by :meth:`train_bpe` or :meth:`words`, or read by :meth:`load`. Ids 0 to 3 are PAD, BOS,
     EOS and UNK. :meth:`encode` never returns the first three, which are added by batching and
     decoding; their spellings in a text are encoded like any other text.
+
+    The ``form`` of the corpus is part of the tokenizer, so that a text is encoded in the same way
+    wherever it comes from: "The bear sings." and "the bear sings ." have the same ids in the form
+    ``"pocket"``. See :mod:`tfmr.data.text`.
     """
 
     def __init__(
@@ -40,16 +44,18 @@ class Tokenizer:
         kind: Literal["bpe", "words"],
         vocabulary: Sequence[str],
         merges: Sequence[tuple[str, str]] = (),
+        form: Form = "plain",
     ) -> None:
         """Make a tokenizer with the tokens ``vocabulary``, whose ids are 4, 5, 6 and so on."""
         self.kind = kind
         self.vocabulary = list(vocabulary)
         self.merges = [(left, right) for left, right in merges]
+        self.form: Form = form
         ids = {entry: id for id, entry in enumerate(self.vocabulary, start=len(SPECIAL))}
         self._library = _bpe(ids, self.merges) if kind == "bpe" else _whole_words(ids)
 
     @classmethod
-    def train_bpe(cls, texts: Iterable[str], vocab_size: int) -> "Tokenizer":
+    def train_bpe(cls, texts: Iterable[str], vocab_size: int, form: Form = "plain") -> "Tokenizer":
         """Learn a byte-pair encoding with at most ``vocab_size`` ids from ``texts``.
 
         Deterministic: the same texts give the same merges, and older symbols win ties. The
@@ -69,16 +75,16 @@ class Tokenizer:
         trainer = trainers.BpeTrainer(
             vocab_size=vocab_size - len(SPECIAL), initial_alphabet=_BYTES, show_progress=False
         )
-        library.train_from_iterator(map(_canonical, texts), trainer)
+        library.train_from_iterator((to_form(text, form) for text in texts), trainer)
         trained = json.loads(library.to_str())["model"]
         vocabulary = sorted(trained["vocab"], key=trained["vocab"].__getitem__)
-        return cls("bpe", vocabulary, [tuple(pair) for pair in trained["merges"]])
+        return cls("bpe", vocabulary, [tuple(pair) for pair in trained["merges"]], form)
 
     @classmethod
-    def words(cls, texts: Iterable[str]) -> "Tokenizer":
+    def words(cls, texts: Iterable[str], form: Form = "plain") -> "Tokenizer":
         """Make a vocabulary of all white-space separated words of ``texts``, in sorted order."""
-        found = {word for text in texts for word in _canonical(text).split()}
-        return cls("words", sorted(found - {SPECIAL[UNK]}))
+        found = {word for text in texts for word in to_form(text, form).split()}
+        return cls("words", sorted(found - {SPECIAL[UNK]}), form=form)
 
     @property
     def vocab_size(self) -> int:
@@ -87,25 +93,28 @@ class Tokenizer:
 
     @property
     def fingerprint(self) -> str:
-        """The first twelve digits of the SHA-256 of :meth:`to_json`; identifies the vocabulary."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:12]
+        """The first twelve digits of the SHA-256 of the vocabulary: what each id means.
+
+        The form does not change that; :meth:`to_json` without it is what is hashed.
+        """
+        return hashlib.sha256(_compact(self._content()).encode()).hexdigest()[:12]
 
     def encode(self, text: str) -> list[int]:
         """Encode ``text`` as ids without BOS and EOS; UNK for words outside the vocabulary."""
-        ids: list[int] = self._library.encode(_canonical(text)).ids
+        ids: list[int] = self._library.encode(to_form(text, self.form)).ids
         return ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode each of ``texts`` as :meth:`encode` does, on all cores."""
-        encodings = self._library.encode_batch([_canonical(text) for text in texts])
+        encodings = self._library.encode_batch([to_form(text, self.form) for text in texts])
         return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Decode ``ids`` to text; PAD, BOS and EOS are skipped.
+        """Decode ``ids`` to text in the form of the corpus; PAD, BOS and EOS are skipped.
 
-        For a byte-pair encoding, ``decode(encode(text))`` is exactly ``text`` in Unicode normal
-        form C. For a word vocabulary, it is the words separated by single spaces, with "<unk>"
-        for unknown words.
+        For a byte-pair encoding, ``decode(encode(text))`` is exactly ``text`` in this form and in
+        Unicode normal form C. For a word vocabulary, it is the words separated by single spaces,
+        with "<unk>" for unknown words. :meth:`detokenise` converts it to ordinary spelling.
 
         Raises :class:`TfmrError` for an id outside the vocabulary.
         """
@@ -113,6 +122,10 @@ class Tokenizer:
         if self.kind == "words":
             return " ".join(entries)
         return decoders.ByteLevel().decode(entries).removeprefix(" ")
+
+    def detokenise(self, text: str) -> str:
+        """Convert decoded ``text`` from the form of the corpus to ordinary spelling."""
+        return from_form(text, self.form)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """A readable string for each id, for figures and tables.
@@ -124,14 +137,12 @@ class Tokenizer:
         return [self._entry(id) if id in _SPECIAL_IDS else readable(self._entry(id)) for id in ids]
 
     def to_json(self) -> str:
-        """The tokenizer as one line of canonical JSON, for a file or a checkpoint."""
-        content = {
-            "format": FORMAT,
-            "kind": self.kind,
-            "merges": self.merges,
-            "vocabulary": self.vocabulary,
-        }
-        return json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        """The tokenizer as one line of canonical JSON, for a file or a checkpoint.
+
+        The form is left out if it is ``"plain"``.
+        """
+        form = {} if self.form == "plain" else {"form": self.form}
+        return _compact(self._content() | form)
 
     @classmethod
     def from_json(cls, text: str, where: str = "the text") -> "Tokenizer":
@@ -152,7 +163,8 @@ class Tokenizer:
         try:
             _check(content)
             merges = [(left, right) for left, right in content["merges"]]
-            return cls(content["kind"], content["vocabulary"], merges)
+            form = content.get("form", "plain")
+            return cls(content["kind"], content["vocabulary"], merges, form)
         except Exception as error:  # the library raises nothing more specific
             reason = " ".join(str(error).split())
             raise TfmrError(
@@ -177,6 +189,15 @@ class Tokenizer:
                 f"expected a tokenizer in {path}, but cannot read it: {error}"
             ) from None
         return cls.from_json(text, where=str(path))
+
+    def _content(self) -> dict[str, Any]:
+        """The vocabulary as JSON values."""
+        return {
+            "format": FORMAT,
+            "kind": self.kind,
+            "merges": self.merges,
+            "vocabulary": self.vocabulary,
+        }
 
     def _entry(self, id: int) -> str:
         """The token with the id ``id``."""
@@ -203,9 +224,9 @@ def _whole_words(ids: dict[str, int]) -> tokenizers.Tokenizer:
     return library
 
 
-def _canonical(text: str) -> str:
-    """Unicode normal form C, in which é is always one code point."""
-    return unicodedata.normalize("NFC", text)
+def _compact(content: dict[str, Any]) -> str:
+    """JSON that depends on nothing but its content."""
+    return json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def _readable(entry: str) -> str:
@@ -232,6 +253,8 @@ def _check(content: dict[str, Any]) -> None:
     """Raise :class:`TfmrError` if the JSON ``content`` does not describe a tokenizer."""
     kind, vocabulary = content.get("kind"), content.get("vocabulary", [])
     require(kind in ("bpe", "words"), f"expected kind 'bpe' or 'words', got {kind!r}")
+    form = content.get("form", "plain")
+    require(form in get_args(Form), f"expected form {' or '.join(get_args(Form))}, got {form!r}")
     require(
         isinstance(vocabulary, list) and all(isinstance(entry, str) for entry in vocabulary),
         "expected 'vocabulary' to be a list of strings",

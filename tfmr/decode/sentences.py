@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tfmr.data.batches import pad
+from tfmr.data.text import to_form
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode.beam import ALPHA, beam_search, check_beam_options
 from tfmr.decode.generate import check_eval_mode
@@ -40,6 +41,7 @@ def translate(
     sampling: Sampling | None = None,
     seed: int = 0,
     batch_size: int = 64,
+    detokenise: bool = True,
     on_finished: Callable[[int], object] | None = None,
 ) -> list[str]:
     """Translate sentences; the translations are in the same order.
@@ -54,6 +56,9 @@ def translate(
         seed: random seed of the first sentence when sampling; the second uses ``seed + 1``, and
             so on.
         batch_size: number of sentences per batch.
+        detokenise: return ordinary spelling, such as "l'ours dort." in the pocket grammar. With
+            ``False``, return the form of the corpus, "l' ours dort .", in which translations are
+            compared with references.
         on_finished: called with the number of sentences finished since the last call (for a
             progress bar).
 
@@ -71,6 +76,7 @@ def translate(
         sampling=sampling,
         seed=seed,
         batch_size=batch_size,
+        detokenise=detokenise,
         on_finished=on_finished,
     )
     return [translation.text for translation in translations]
@@ -86,6 +92,7 @@ def translate_each(
     sampling: Sampling | None = None,
     seed: int = 0,
     batch_size: int = 64,
+    detokenise: bool = True,
     first_number: int = 1,
     on_finished: Callable[[int], object] | None = None,
     on_error: Callable[[int, TfmrError], object] | None = None,
@@ -141,7 +148,9 @@ def translate_each(
                 if on_finished is not None and len(nonempty) < len(batch):
                     on_finished(len(batch) - len(nonempty))
                 for i in batch:
-                    finished[i] = Translation(encoded[i], ids[i], tokenizer.decode(ids[i]))
+                    text = tokenizer.decode(ids[i])
+                    text = tokenizer.detokenise(text) if detokenise else text
+                    finished[i] = Translation(encoded[i], ids[i], text)
                 while next_index in finished:
                     yield finished.pop(next_index)
                     next_index += 1
@@ -188,7 +197,8 @@ def _check_sentence(
             "split the sentence, or train a model with a larger max_length"
         )
     if UNK in ids:
-        unknown = [word for word in sentence.split() if UNK in tokenizer.encode(word)]
+        words = to_form(sentence, tokenizer.form).split()
+        unknown = [word for word in words if UNK in tokenizer.encode(word)]
         raise TfmrError(
             f"sentence {number} has words outside the model's vocabulary: {', '.join(unknown)}; "
             "use words of its corpus, or a model with a byte-pair vocabulary"

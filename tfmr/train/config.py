@@ -240,11 +240,11 @@ class Recipe:
         )
 
     def train_tokenizer(self, corpus: Corpus) -> Tokenizer:
-        """One tokenizer for both languages, trained on the training set."""
+        """One tokenizer for both languages and the form of the corpus, from the training set."""
         texts = (text for pair in corpus.train for text in pair)
         if self.vocabulary.kind == "words":
-            return Tokenizer.words(texts)
-        return Tokenizer.train_bpe(texts, self.vocabulary.size)
+            return Tokenizer.words(texts, corpus.form)
+        return Tokenizer.train_bpe(texts, self.vocabulary.size, corpus.form)
 
     def model_config(self, vocab_size: int) -> TranslatorConfig:
         """The model's configuration with a vocabulary of ``vocab_size`` tokens on both sides."""

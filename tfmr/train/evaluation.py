@@ -210,7 +210,14 @@ class Evaluator:
             total=len(sources), unit="sentence", desc=title, disable=self.quiet, leave=False
         )
         with progress, cpu_matmul_settings(model, rows=len(sources) * beam):
-            return translate(model, self.tokenizer, sources, beam=beam, on_finished=progress.update)
+            return translate(
+                model,
+                self.tokenizer,
+                sources,
+                beam=beam,
+                detokenise=False,
+                on_finished=progress.update,
+            )
 
 
 def _references(pairs: Sequence[SentencePair]) -> list[str]:

@@ -1,6 +1,8 @@
 // From text to token ids and back, as tfmr/data/tokenizer.py does it; the algorithm is that of
 // tfmr/data/bpe.py. A test compares the ids with Python's.
 
+import { toForm } from "./text.js";
+
 export const PAD = 0;
 export const BOS = 1;
 export const EOS = 2;
@@ -14,12 +16,12 @@ const WORDS =
 
 /**
  * A tokenizer from the content of its file: `kind` ("bpe" or "words"), `vocabulary` (the tokens with
- * the ids 4, 5, 6, …) and `merges` (pairs of tokens in the order of learning).
+ * the ids 4, 5, 6, …), `merges` (pairs of tokens in the order of learning) and the `form` of its text.
  */
-export function makeTokenizer({ kind, vocabulary, merges }) {
+export function makeTokenizer({ kind, vocabulary, merges, form = "plain" }) {
   const entries = [...SPECIAL, ...vocabulary];
   const ids = new Map(vocabulary.map((entry, index) => [entry, index + SPECIAL.length]));
-  const tokenizer = { kind, entries, ids, vocabSize: entries.length };
+  const tokenizer = { kind, entries, ids, form, vocabSize: entries.length };
   if (kind === "words") {
     ids.set(SPECIAL[UNK], UNK);
   } else {
@@ -30,13 +32,13 @@ export function makeTokenizer({ kind, vocabulary, merges }) {
 
 /** Encode a text as ids without BOS and EOS; UNK for words outside the vocabulary. */
 export function encode(tokenizer, text) {
-  const canonical = text.toWellFormed().normalize("NFC");
+  const sentence = toForm(text, tokenizer.form);
   if (tokenizer.kind === "words") {
-    const words = canonical.split(/\p{White_Space}+/u).filter((word) => word !== "");
+    const words = sentence.split(/\p{White_Space}+/u).filter((word) => word !== "");
     return words.map((word) => tokenizer.ids.get(word) ?? UNK);
   }
-  if (canonical === "") return [];
-  const words = ` ${canonical}`.match(WORDS);
+  if (sentence === "") return [];
+  const words = ` ${sentence}`.match(WORDS);
   return words.flatMap((word) => bpeSplit(spell(word, tokenizer.ids), tokenizer.ranks));
 }
 

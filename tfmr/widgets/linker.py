@@ -2,7 +2,9 @@
 
 A notebook loads the code of a widget from a string, where relative imports do not work, and a page
 that is opened from a disk cannot load modules at all. So each module becomes a function that is
-called once and returns its exports::
+called once and returns its exports:
+
+.. code-block:: javascript
 
     modules["lib/format.js"] = (() => {
       …the code of the file, without import and export…
@@ -14,7 +16,9 @@ called once and returns its exports::
 ``lib/``, which all figures use, and one script for each figure. Both have the same code. A figure
 has the styles that stand beside its modules: ``NAME.css`` beside ``NAME.js``.
 
-The linker is strict. It knows these forms, each at the start of a line, and reports all others::
+The linker is strict. It knows these forms, each at the start of a line, and reports all others:
+
+.. code-block:: text
 
     import { a, b } from "./lib/format.js";
     export function a() { … }

@@ -10,7 +10,7 @@ script. The argument is a JSON object:
 ``corpus``    name of the corpus that the model was trained on
 ``direction`` source and target language, such as ``"de-en"``
 ``config``    the fields of :class:`tfmr.config.TransformerConfig`
-``tokenizer`` an object with ``kind``, ``vocabulary`` and ``merges``, as in
+``tokenizer`` an object with ``kind``, ``vocabulary``, ``merges`` and ``form``, as in
               :meth:`tfmr.data.tokenizer.Tokenizer.to_json`
 ``shapes``    the shape of each parameter by name, in the order of their data; tied parameters once
 ``weights``   the data, in base64
@@ -97,7 +97,7 @@ def page_model(saved: Checkpoint, name: str) -> str:
         "corpus": saved.metadata.get("corpus", ""),
         "direction": saved.metadata.get("direction", ""),
         "config": registry.config_to_dict(config),
-        "tokenizer": {key: tokenizer[key] for key in ("kind", "vocabulary", "merges")},
+        "tokenizer": {key: value for key, value in tokenizer.items() if key != "format"},
         "shapes": {name: list(weight.shape) for name, weight in saved.weights.items()},
         "weights": base64.b64encode(data).decode("ascii"),
     }

@@ -1,36 +1,19 @@
 // From a sentence to its translation and back to what a reader can see, as in
-// tfmr/decode/sentences.py and tfmr/data/pocket.py.
+// tfmr/decode/sentences.py.
 
 import { EOS, UNK, decode, encode, tokens } from "./bpe.js";
 import { ALPHA, beamSearch, explain, greedySearch, maxOutputLength } from "./search.js";
+import { fromForm, split, toForm } from "./text.js";
 
-// What Python's str.split() separates words at.
-const SPACE = /[\p{White_Space}\u001c-\u001f]+/u;
-
-/** The words of a text. */
-const split = (text) => text.split(SPACE).filter((word) => word !== "");
-
-/** Convert typed English to the form of the pocket grammar: lower case, a separate full stop. */
-export function tokenise(text) {
-  const words = split(text.toLowerCase().replace(/[. \t\r\n]+$/, ""));
-  return words.length > 0 ? [...words, "."].join(" ") : "";
-}
-
-/** Convert a sentence of the pocket grammar to ordinary spelling: "l' ours dort ." to "l'ours dort." */
-export const detokenise = (text) =>
-  text.replaceAll("' ", "'").replaceAll(" -", "").replaceAll(" .", ".");
-
-/** The text that the tokenizer is given: on one line, and in the form of the model's corpus. */
-export function prepare({ corpus }, text) {
-  return corpus === "pocket" ? tokenise(text) : split(text).join(" ");
-}
+/** The text that is encoded: on one line, and in the form of the model's corpus. */
+export const prepare = ({ tokenizer }, text) => toForm(split(text).join(" "), tokenizer.form);
 
 /**
  * The ids of a sentence. Throws an Error with a sentence for the reader if the text is empty or too
  * long, or has words that are not in the vocabulary.
  */
-export function encodeSentence({ corpus, model, tokenizer }, text) {
-  const sentence = prepare({ corpus }, text);
+export function encodeSentence({ model, tokenizer }, text) {
+  const sentence = prepare({ tokenizer }, text);
   if (sentence === "") throw new Error("There is nothing to translate: type a sentence.");
   const ids = encode(tokenizer, sentence);
   const maxLength = model.config.max_length;
@@ -50,11 +33,11 @@ export function encodeSentence({ corpus, model, tokenizer }, text) {
 }
 
 /** The characters of a sentence that no token spells, so that the model gets their single bytes. */
-export function splitCharacters({ corpus, tokenizer }, text) {
+export function splitCharacters({ tokenizer }, text) {
   if (tokenizer.kind === "words") return [];
   const hasBytes = (part) =>
     tokens(tokenizer, encode(tokenizer, part)).some((token) => /^<[0-9a-f]+>$/.test(token));
-  const sentence = prepare({ corpus }, text).toWellFormed().normalize("NFC");
+  const sentence = prepare({ tokenizer }, text);
   if (!hasBytes(sentence)) return [];
   return [...new Set(sentence)].filter((each) => each > "\u007f" && hasBytes(each));
 }
@@ -64,11 +47,8 @@ export function splitCharacters({ corpus, tokenizer }, text) {
  * ids, with EOS if the translation is `finished` and not cut at its maximum length; see explain() for
  * `steps` and `maps`. It pauses with the text of the current prefix.
  */
-export function* translate({ corpus, model, tokenizer }, source, { beam, alpha = ALPHA }) {
-  const textOf = (ids) => {
-    const text = decode(tokenizer, ids);
-    return corpus === "pocket" ? detokenise(text) : text;
-  };
+export function* translate({ model, tokenizer }, source, { beam, alpha = ALPHA }) {
+  const textOf = (ids) => fromForm(decode(tokenizer, ids), tokenizer.form);
   let ids;
   let finished;
   if (beam > 1) {

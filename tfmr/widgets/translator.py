@@ -8,7 +8,6 @@ from typing import Any
 
 import traitlets
 
-from tfmr.data import pocket
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
 from tfmr.records import record_path
@@ -143,10 +142,9 @@ class TranslatorFigure(LiveFigure):
             TfmrError: as :func:`tfmr.decode.sentences.translate`.
         """
         saved = find_model(self.name).load()
-        is_pocket = saved.metadata["corpus"] == "pocket"
-        line = pocket.tokenise(self.text) if is_pocket else " ".join(self.text.split())
+        line = " ".join(self.text.split())
         [result] = translate(saved.model(), saved.tokenizer, [line], beam=self.beam)
-        return pocket.detokenise(result) if is_pocket else result
+        return result
 
     def summary(self) -> str:
         """The models that it offers."""
