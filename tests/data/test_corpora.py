@@ -294,7 +294,7 @@ def test_three_sentences_suffice(files):
 def test_windows_line_endings_and_rare_separators(files):
     corpus = files("\ufeffa\r\nb\u2028b\r\nc\x0cc\r\n".encode(), b"x\r\ny\r\nz\r\n")
     pairs = sorted(corpus.train + corpus.valid + corpus.test)
-    assert pairs == [("a", "x"), ("b\u2028b", "y"), ("c\x0cc", "z")]
+    assert pairs == [("a", "x"), ("b b", "y"), ("c c", "z")]
 
 
 def test_gzipped_files_are_read(files):

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from tests.decode.models import SENTENCES, TOKENIZER, WORDS, recurrent, transformer
+from tfmr.data.text import canonical
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import (
     Sampling,
@@ -112,9 +113,38 @@ def test_empty_sentences_have_empty_translations(
     assert list(translate_each(model, TOKENIZER, ["", ""])) == [Translation([], [], "")] * 2
 
 
+def test_half_a_character_is_reported_with_the_number_of_its_sentence() -> None:
+    model, errors = transformer(), []
+    with pytest.raises(TfmrError, match=r"sentence 2: .* U\+D800"):
+        translate(model, TOKENIZER, ["w1", "w2 \ud800"])
+    texts = ["w1", "w2 \ud800", "w3 dragon", "w2"]
+    each = translate_each(
+        *(model, TOKENIZER, texts), on_error=lambda number, error: errors.append((number, error))
+    )
+    expected = translate(model, TOKENIZER, ["w1", "", "", "w2"])
+    assert [translation.text for translation in each] == expected
+    assert [number for number, _ in errors] == [2, 3]
+
+
+def test_a_generated_text_is_one_line() -> None:
+    """Random weights generate every byte: line breaks, control characters, half characters."""
+    tokenizer = Tokenizer.train_bpe(["a b c"], 260)
+    torch.manual_seed(1)
+    model = transformer(source_vocab=260, target_vocab=260)
+    texts = translate(model, tokenizer, ["a b c"] * 60, sampling=Sampling(temperature=9.0))
+    raw = [
+        tokenizer.decode(translation.ids)
+        for translation in translate_each(
+            model, tokenizer, ["a b c"] * 60, sampling=Sampling(temperature=9.0)
+        )
+    ]
+    assert any(len(text.splitlines()) > 1 for text in raw)
+    assert texts == [canonical(text) for text in raw]
+    assert not any(character < " " for text in texts for character in text)
+
+
 def test_white_space_is_empty_with_byte_pairs() -> None:
     tokenizer = Tokenizer.train_bpe(["a b c"], 260)
-    assert tokenizer.encode(" ")
     model = transformer(source_vocab=260, target_vocab=260)
     assert translate(model, tokenizer, ["", " "]) == ["", ""]
 

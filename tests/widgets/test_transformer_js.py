@@ -25,6 +25,7 @@ from tests.widgets.page_engine import (
 from tfmr.analysis import record_attention
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import pad
+from tfmr.data.text import canonical
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.decode.beam import beam_search
@@ -57,7 +58,7 @@ class Both:
         if self.name.startswith("pocket"):
             texts = pocket_sentences(self.name.removeprefix("pocket-"), 220)
         else:
-            texts = [*captions(), *filter(str.strip, ODD)]
+            texts = [*captions(), *filter(canonical, ODD)]
         found = [ids for ids in map(self.tokenizer.encode, texts) if len(ids) <= 20]
         assert len(found) > 200
         return found
@@ -225,9 +226,9 @@ def test_tokens_are_equal(both: Both) -> None:
 
 
 def test_typed_text_is_translated_as_by_python(both: Both) -> None:
-    for name in ("the owl sleeps .", "The Owl  sleeps", " The owl sleeps... "):
-        found = both.page("translate", text=name, beam=1)
-        assert [found] == translate(both.model, both.tokenizer, [" ".join(name.split())])
+    for text in ("the owl sleeps .", "The Owl  sleeps", " The\u00a0owl\nsleeps...\u200b "):
+        found = both.page("translate", text=text, beam=1)
+        assert [found] == translate(both.model, both.tokenizer, [text])
 
 
 def test_every_token_is_decoded_equally(both: Both) -> None:

@@ -20,6 +20,7 @@ import pooch
 
 from tfmr.data import pocket
 from tfmr.data.corpus import Corpus, SentencePair, StreamedPairs, assign_split, split_pairs
+from tfmr.data.text import canonical
 from tfmr.errors import TfmrError, require
 
 __all__ = ["FILES", "Corpus", "load", "load_files", "stream_files", "tatoeba_rows"]
@@ -112,6 +113,9 @@ def load_files(
 ) -> Corpus:
     """Load two aligned UTF-8 text files, plain or gzipped, with one sentence per line.
 
+    Only a line feed ends a line. Sentences are read in their canonical spelling
+    (:func:`tfmr.data.text.canonical`).
+
     ``source`` and ``target`` are the languages. Pairs with the same source sentence go to the same
     set. Of fewer than :data:`STREAM_FROM` pairs, 5 % of the source sentences go to the validation
     set and 5 % to the test set, and all pairs are held in memory. Larger files are streamed: about
@@ -171,7 +175,8 @@ def stream_files(
 def tatoeba_rows() -> list[tuple[str, str, str]]:
     """All rows of the Tatoeba file: English, Korean, attribution."""
     name = "tatoeba-kor-eng/kor-eng.tsv"
-    rows = [line.split("\t") for line in _lines(io.BytesIO(_fetch(name)), name)]
+    lines = io.BytesIO(_fetch(name))
+    rows = [[*map(canonical, row.split("\t"))] for row in _lines(lines, name, convert=str.strip)]
     return [(english, korean, attribution) for english, korean, attribution in rows]
 
 
@@ -286,18 +291,18 @@ def _unpack(content: bytes) -> bytes:
     return gzip.decompress(content) if content.startswith(GZIP) else content
 
 
-def _lines(content: Iterable[bytes], name: str) -> Iterator[str]:
-    """The sentences of a UTF-8 text, one per line.
+def _lines(
+    content: Iterable[bytes], name: str, convert: Callable[[str], str] = canonical
+) -> Iterator[str]:
+    """The sentences of a UTF-8 text, one per line, each converted by ``convert``.
 
     Only a line feed ends a line. :meth:`str.splitlines` also splits at rarer Unicode separators,
     which would break the alignment of source and target.
     """
     number = 0
     for number, line in enumerate(content, start=1):
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")
         try:
-            sentence = line.decode("utf-8").strip()
+            sentence = convert(line.decode("utf-8"))
         except UnicodeDecodeError as error:
             raise TfmrError(
                 f"line {number} of {name} is not UTF-8 ({error.reason}); convert the file to UTF-8"

@@ -100,7 +100,10 @@ class Tokenizer:
         return hashlib.sha256(_compact(self._content()).encode()).hexdigest()[:12]
 
     def encode(self, text: str) -> list[int]:
-        """Encode ``text`` as ids without BOS and EOS; UNK for words outside the vocabulary."""
+        """Encode ``text`` as ids without BOS and EOS; UNK for words outside the vocabulary.
+
+        Raises :class:`TfmrError` if ``text`` has half a surrogate pair.
+        """
         ids: list[int] = self._library.encode(to_form(text, self.form)).ids
         return ids
 
@@ -112,9 +115,9 @@ class Tokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """Decode ``ids`` to text in the form of the corpus; PAD, BOS and EOS are skipped.
 
-        For a byte-pair encoding, ``decode(encode(text))`` is exactly ``text`` in this form and in
-        Unicode normal form C. For a word vocabulary, it is the words separated by single spaces,
-        with "<unk>" for unknown words. :meth:`detokenise` converts it to ordinary spelling.
+        For a byte-pair encoding, ``decode(encode(text))`` is exactly ``text`` in this form and its
+        canonical spelling (:func:`tfmr.data.text.canonical`). For a word vocabulary, unknown words
+        are "<unk>". :meth:`detokenise` converts the result to ordinary spelling.
 
         Raises :class:`TfmrError` for an id outside the vocabulary.
         """

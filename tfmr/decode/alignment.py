@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from tfmr.data.text import canonical
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import require
 from tfmr.special_tokens import BOS
@@ -23,7 +24,7 @@ def group_into_words(tokenizer: Tokenizer, ids: list[int]) -> tuple[list[str], l
     words: list[list[int]] = [[] for _ in range(word_of_id[-1] + 1)] if word_of_id else []
     for id, word in zip(ids, word_of_id, strict=True):
         words[word].append(id)
-    return [tokenizer.decode(word).strip() for word in words], word_of_id
+    return [canonical(tokenizer.decode(word)) for word in words], word_of_id
 
 
 @torch.inference_mode()

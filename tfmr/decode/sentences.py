@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tfmr.data.batches import pad
-from tfmr.data.text import to_form
+from tfmr.data.text import canonical, to_form
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode.beam import ALPHA, beam_search, check_beam_options
 from tfmr.decode.generate import check_eval_mode
@@ -28,7 +28,7 @@ class Translation:
     ids: list[int]
     """The ids of its translation, without ``BOS`` and ``EOS``."""
     text: str
-    """The translation as text."""
+    """The translation as one line of text, in its canonical spelling."""
 
 
 def translate(
@@ -148,7 +148,7 @@ def translate_each(
                 if on_finished is not None and len(nonempty) < len(batch):
                     on_finished(len(batch) - len(nonempty))
                 for i in batch:
-                    text = tokenizer.decode(ids[i])
+                    text = canonical(tokenizer.decode(ids[i]))
                     text = tokenizer.detokenise(text) if detokenise else text
                     finished[i] = Translation(encoded[i], ids[i], text)
                 while next_index in finished:
@@ -171,35 +171,42 @@ def _encode(
         f"the vocabulary has {tokenizer.vocab_size} tokens and the model "
         f"{model.config.source_vocab}: use the tokenizer that the model was trained with",
     )
-    encoded = tokenizer.encode_batch(list(sentences))
-    for index, sentence in enumerate(sentences):
-        if not sentence.strip():
-            encoded[index] = []
-            continue
-        number = first_number + index
+    texts = list(sentences)
+    errors: dict[int, TfmrError] = {}
+    for index, text in enumerate(texts):
         try:
-            _check_sentence(number, sentence, encoded[index], tokenizer, model.config.max_length)
-        except TfmrError as error:
-            if on_error is None:
-                raise
-            on_error(number, error)
-            encoded[index] = []
+            texts[index] = canonical(text)
+        except TfmrError as reason:
+            texts[index] = ""
+            errors[index] = TfmrError(f"sentence {first_number + index}: {reason}")
+    encoded = tokenizer.encode_batch(texts)
+    for index, ids in enumerate(encoded):
+        number = first_number + index
+        error = errors.get(index) or _error(number, texts[index], ids, tokenizer, model)
+        if error is None:
+            continue
+        if on_error is None:
+            raise error
+        on_error(number, error)
+        encoded[index] = []
     return encoded
 
 
-def _check_sentence(
-    number: int, sentence: str, ids: list[int], tokenizer: Tokenizer, max_length: int
-) -> None:
-    """Raise :class:`tfmr.errors.TfmrError` if the model cannot translate the sentence."""
+def _error(
+    number: int, text: str, ids: list[int], tokenizer: Tokenizer, model: IncrementalTranslator
+) -> TfmrError | None:
+    """Why the model cannot translate a sentence; ``None`` if it can."""
+    max_length = model.config.max_length
     if len(ids) > max_length:
-        raise TfmrError(
+        return TfmrError(
             f"sentence {number} has {len(ids)} tokens and the model's max_length is {max_length}: "
             "split the sentence, or train a model with a larger max_length"
         )
     if UNK in ids:
-        words = to_form(sentence, tokenizer.form).split()
+        words = to_form(text, tokenizer.form).split()
         unknown = [word for word in words if UNK in tokenizer.encode(word)]
-        raise TfmrError(
+        return TfmrError(
             f"sentence {number} has words outside the model's vocabulary: {', '.join(unknown)}; "
             "use words of its corpus, or a model with a byte-pair vocabulary"
         )
+    return None

@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus, SentencePair
+from tfmr.data.text import canonical
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.dtype import choose_arithmetic, find_units
@@ -44,7 +45,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Bleu:
     # force=True only suppresses the warning that the hypotheses look tokenised: in the pocket
     # grammar the full stop is a separate token.
     metric = sacrebleu.BLEU(force=True)
-    result = metric.corpus_score(list(hypotheses), [list(references)])
+    hypotheses, references = map(_canonical, (hypotheses, references))
+    result = metric.corpus_score(hypotheses, [references])
     return Bleu(round(result.score, 2), str(metric.get_signature()))
 
 
@@ -54,7 +56,7 @@ def sentence_chrf(hypothesis: str, reference: str) -> float:
     Popović (2015), computed by sacreBLEU. BLEU is defined for a corpus; for most single sentences
     it is zero.
     """
-    return float(sacrebleu.sentence_chrf(hypothesis, [reference]).score)
+    return float(sacrebleu.sentence_chrf(canonical(hypothesis), [canonical(reference)]).score)
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
@@ -64,8 +66,13 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
         TfmrError: if there are no sentences or the numbers of sentences differ.
     """
     _check_lengths("exact match", hypotheses, references)
-    same = sum(hyp == ref for hyp, ref in zip(hypotheses, references, strict=True))
-    return same / len(references)
+    pairs = zip(_canonical(hypotheses), _canonical(references), strict=True)
+    return sum(hypothesis == reference for hypothesis, reference in pairs) / len(references)
+
+
+def _canonical(texts: Sequence[str]) -> list[str]:
+    """A score compares texts in their canonical spelling, in which models are trained."""
+    return [canonical(text) for text in texts]
 
 
 def _check_lengths(metric: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from tfmr.data.text import canonical
 from tfmr.errors import TfmrError, require
 from tfmr.train.checkpoint import write_atomic
 from tfmr.train.evaluation import ValidationResult, best_validation, sentence_chrf
@@ -115,7 +116,7 @@ def samples_tsv(
 ) -> str:
     r"""Twenty sentences at equal intervals as TSV: source, reference, hypothesis, chrF.
 
-    Tabs and line breaks in a sentence become spaces.
+    They are in their canonical spelling, so tabs and line breaks become spaces.
 
     >>> samples_tsv(["a"], ["b"], ["c\td\u2028e"]).splitlines()[1]
     'a\tb\tc d e\t0.0'
@@ -123,8 +124,8 @@ def samples_tsv(
     sentences = list(zip(sources, references, hypotheses, strict=True))
     rows = ["source\treference\thypothesis\tchrF"]
     for sentence in sentences[:: max(1, len(sentences) // SAMPLES)]:
-        texts = [" ".join(text.split()) for text in sentence]
-        _, reference, hypothesis = sentence
+        texts = [canonical(text) for text in sentence]
+        _, reference, hypothesis = texts
         rows.append("\t".join([*texts, f"{sentence_chrf(hypothesis, reference):.1f}"]))
     return "\n".join(rows) + "\n"
 

@@ -1,7 +1,7 @@
 // From text to token ids and back, as tfmr/data/tokenizer.py does it; the algorithm is that of
 // tfmr/data/bpe.py. A test compares the ids with Python's.
 
-import { toForm } from "./text.js";
+import { split, toForm } from "./text.js";
 
 export const PAD = 0;
 export const BOS = 1;
@@ -34,8 +34,7 @@ export function makeTokenizer({ kind, vocabulary, merges, form = "plain" }) {
 export function encode(tokenizer, text) {
   const sentence = toForm(text, tokenizer.form);
   if (tokenizer.kind === "words") {
-    const words = sentence.split(/\p{White_Space}+/u).filter((word) => word !== "");
-    return words.map((word) => tokenizer.ids.get(word) ?? UNK);
+    return split(sentence).map((word) => tokenizer.ids.get(word) ?? UNK);
   }
   if (sentence === "") return [];
   const words = ` ${sentence}`.match(WORDS);

@@ -3,17 +3,14 @@
 
 import { EOS, UNK, decode, encode, tokens } from "./bpe.js";
 import { ALPHA, beamSearch, explain, greedySearch, maxOutputLength } from "./search.js";
-import { fromForm, split, toForm } from "./text.js";
-
-/** The text that is encoded: on one line, and in the form of the model's corpus. */
-export const prepare = ({ tokenizer }, text) => toForm(split(text).join(" "), tokenizer.form);
+import { canonical, fromForm, split, toForm } from "./text.js";
 
 /**
  * The ids of a sentence. Throws an Error with a sentence for the reader if the text is empty or too
  * long, or has words that are not in the vocabulary.
  */
 export function encodeSentence({ model, tokenizer }, text) {
-  const sentence = prepare({ tokenizer }, text);
+  const sentence = toForm(text, tokenizer.form);
   if (sentence === "") throw new Error("There is nothing to translate: type a sentence.");
   const ids = encode(tokenizer, sentence);
   const maxLength = model.config.max_length;
@@ -37,7 +34,7 @@ export function splitCharacters({ tokenizer }, text) {
   if (tokenizer.kind === "words") return [];
   const hasBytes = (part) =>
     tokens(tokenizer, encode(tokenizer, part)).some((token) => /^<[0-9a-f]+>$/.test(token));
-  const sentence = prepare({ tokenizer }, text);
+  const sentence = toForm(text, tokenizer.form);
   if (!hasBytes(sentence)) return [];
   return [...new Set(sentence)].filter((each) => each > "\u007f" && hasBytes(each));
 }
@@ -48,7 +45,7 @@ export function splitCharacters({ tokenizer }, text) {
  * `steps` and `maps`. It pauses with the text of the current prefix.
  */
 export function* translate({ model, tokenizer }, source, { beam, alpha = ALPHA }) {
-  const textOf = (ids) => fromForm(decode(tokenizer, ids), tokenizer.form);
+  const textOf = (ids) => fromForm(canonical(decode(tokenizer, ids)), tokenizer.form);
   let ids;
   let finished;
   if (beam > 1) {

@@ -142,8 +142,7 @@ class TranslatorFigure(LiveFigure):
             TfmrError: as :func:`tfmr.decode.sentences.translate`.
         """
         saved = find_model(self.name).load()
-        line = " ".join(self.text.split())
-        [result] = translate(saved.model(), saved.tokenizer, [line], beam=self.beam)
+        [result] = translate(saved.model(), saved.tokenizer, [self.text], beam=self.beam)
         return result
 
     def summary(self) -> str:
