@@ -53,25 +53,58 @@ def test_hand_computed_loss() -> None:
 LOGITS, IDS = torch.zeros(1, 2, 5), torch.tensor([[1, 2]])
 
 
-@pytest.mark.parametrize("loss", [cross_entropy, cross_entropy_naive])
+def of_hidden_vectors(logits: torch.Tensor, target: torch.Tensor, *options: float) -> torch.Tensor:
+    """:func:`linear_cross_entropy` with the identity as its weight: ``x`` equals the logits."""
+    return linear_cross_entropy(logits, torch.eye(5), target, *options)
+
+
+LOSSES = [cross_entropy, cross_entropy_naive, of_hidden_vectors]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
-    ("logits", "target", "message"),
+    ("arguments", "message"),
     [
-        (LOGITS.tolist(), IDS, "logits must be a tensor: got list"),
-        (LOGITS, [[1, 2]], "target must be a tensor: got list"),
-        (LOGITS.int(), IDS, r"logits must be a floating-point tensor: got torch\.int32"),
-        (LOGITS[0], IDS, r"must be \(batch, target, vocab\) and .*: got \(2, 5\) and \(1, 2\)"),
-        (LOGITS, IDS[0], r"must be \(batch, target\): got \(1, 2, 5\) and \(2,\)"),
-        (LOGITS, IDS[:, :1], r"must be \(batch, target\): got \(1, 2, 5\) and \(1, 1\)"),
-        (LOGITS, IDS.int(), r"token ids .*: got torch\.int32; use target\.long"),
-        (LOGITS, IDS.float(), r"token ids .*: got torch\.float32; use target\.long"),
+        ((LOGITS.tolist(), IDS), "a tensor: got list"),
+        ((LOGITS, [[1, 2]]), "target must be a tensor: got list"),
+        ((LOGITS.int(), IDS), r"floating-point tensor: got torch\.int32"),
+        ((LOGITS[0], IDS), r"\(batch, target, .*: got \(2, 5\) and \(1, 2\)"),
+        ((LOGITS, IDS[0]), r"target must be \(batch, target\): got \(1, 2, 5\) and \(2,\)"),
+        ((LOGITS, IDS[:, :1]), r"got \(1, 2, 5\) and \(1, 1\)"),
+        ((LOGITS, IDS.expand(3, 2)), r"got \(1, 2, 5\) and \(3, 2\)"),
+        ((LOGITS, IDS.int()), r"torch\.int32.*target\.long"),
+        ((LOGITS, IDS.float()), r"torch\.float32.*target\.long"),
+        ((LOGITS, IDS.to("meta")), "cpu: got meta"),
+        ((LOGITS, IDS + 3), "from 0 to 4.*from 4 to 5"),
+        ((LOGITS, torch.tensor([[1, -100]])), "from 0 to 4.*from -100 to 1"),
+        ((LOGITS, torch.full((1, 2), PAD)), r"not padding.*\(1, 2\)"),
+        ((LOGITS[:, :0], IDS[:, :0]), r"not padding.*\(1, 0\)"),
+        ((LOGITS, IDS, -0.1), r"label_smoothing.*\[0, 1\]: got -0\.1"),
+        ((LOGITS, IDS, 1.5), r"\[0, 1\]: got 1\.5"),
+        ((LOGITS, IDS, math.nan), r"\[0, 1\]: got nan"),
     ],
 )
-def test_invalid_inputs_raise_tfmr_error(unchecked, loss, logits, target, message: str) -> None:
+def test_all_losses_reject_the_same_inputs(unchecked, loss, arguments, message: str) -> None:
     loss(LOGITS, IDS)
+    loss(LOGITS, IDS, 1.0)
     with pytest.raises(TfmrError, match=message) as error:
-        loss(logits, target)
+        loss(*arguments)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (torch.eye(5)[0], r"weight must be \(vocab, d_model\): got \(5,\)"),
+        (torch.zeros(5, 4), r"d_model=4.*got \(1, 2, 5\)"),
+        (torch.eye(5).double(), r"torch\.float64.*got torch\.float32"),
+        (torch.eye(5).long(), r"weight must be a floating-point tensor: got torch\.int64"),
+        (torch.eye(5).tolist(), "weight must be a tensor: got list"),
+    ],
+)
+def test_the_fused_loss_rejects_a_weight_that_does_not_fit(unchecked, weight, message) -> None:
+    with pytest.raises(TfmrError, match=message):
+        linear_cross_entropy(LOGITS, weight, IDS)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])

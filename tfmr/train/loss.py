@@ -4,11 +4,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from tfmr.data.batches import Batch
-from tfmr.dtype import Arithmetic, check_floating, check_tensor
+from tfmr.dtype import Arithmetic, check_floating, check_tensor, check_vectors
 from tfmr.errors import TfmrError
 from tfmr.special_tokens import PAD
 from tfmr.translator import Translator
@@ -35,14 +35,14 @@ def cross_entropy_naive(
         label_smoothing: :math:`\epsilon`, the probability spread uniformly over the vocabulary.
 
     Raises:
-        TfmrError: if the shapes do not fit, or ``target`` does not contain token ids.
+        TfmrError: as :func:`real_tokens`.
     """
-    check_logits(logits, target)
+    real = real_tokens(logits, target, label_smoothing)
     vocab = logits.shape[-1]
     one_hot = F.one_hot(target, vocab).to(logits.dtype)
     target_distribution = (1 - label_smoothing) * one_hot + label_smoothing / vocab
     per_token = -(target_distribution * logits.log_softmax(dim=-1)).sum(dim=-1)
-    return per_token[target != PAD].mean()
+    return per_token[real].mean()
 
 
 def cross_entropy(
@@ -59,27 +59,74 @@ def cross_entropy(
             in the paper.
 
     Raises:
-        TfmrError: if the shapes do not fit, or ``target`` does not contain token ids.
+        TfmrError: as :func:`real_tokens`.
     """
-    check_logits(logits, target)
+    real_tokens(logits, target, label_smoothing)
     return F.cross_entropy(
         logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=label_smoothing
     )
 
 
-def check_logits(logits: Float[Tensor, "..."], target: Int[Tensor, "..."]) -> None:
-    """Raise :class:`TfmrError` unless these are logits and the target token ids for them."""
-    check_floating(logits, "logits")
+def real_tokens(
+    vectors: Float[Tensor, "batch target size"],
+    target: Int[Tensor, "batch target"],
+    label_smoothing: float,
+    weight: Float[Tensor, "vocab size"] | None = None,
+) -> Bool[Tensor, "batch target"]:
+    """The positions that a loss is averaged over: all except padding. Every loss checks with it.
+
+    Args:
+        vectors: the logits, or with ``weight`` the vectors ``x`` that it maps to logits.
+        target: target token ids.
+        label_smoothing: see :func:`cross_entropy`.
+        weight: weight of the output projection.
+
+    Raises:
+        TfmrError: if the shapes, types or devices do not fit, ``target`` contains an id outside the
+            vocabulary or only padding, or ``label_smoothing`` is not in [0, 1].
+    """
+    name, size = ("logits", "vocab") if weight is None else ("x", "d_model")
+    check_floating(vectors, name)
     check_tensor(target, "target")
-    if logits.dim() != 3 or target.shape != logits.shape[:2]:
+    if vectors.dim() != 3 or target.shape != vectors.shape[:2]:
         raise TfmrError(
-            "logits must be (batch, target, vocab) and target must be (batch, target): got "
-            f"{tuple(logits.shape)} and {tuple(target.shape)}"
+            f"{name} must be (batch, target, {size}) and target must be (batch, target): got "
+            f"{tuple(vectors.shape)} and {tuple(target.shape)}"
         )
+    vocab = vectors.shape[-1]
+    if weight is not None:
+        check_floating(weight, "weight")
+        if weight.dim() != 2:
+            raise TfmrError(f"weight must be (vocab, d_model): got {tuple(weight.shape)}")
+        check_vectors(vectors, name, weight)
+        vocab = len(weight)
     if target.dtype != torch.long:
         raise TfmrError(
             f"target must contain token ids (torch.long): got {target.dtype}; use target.long()"
         )
+    if target.device != vectors.device:
+        raise TfmrError(
+            f"target must be on the device of the model, {vectors.device}: got {target.device}; "
+            f'use target.to("{vectors.device}")'
+        )
+    if not 0 <= label_smoothing <= 1:
+        raise TfmrError(
+            f"label_smoothing must be in [0, 1]: got {label_smoothing}; use 0 for none, or 0.1 as "
+            "in the paper"
+        )
+    # One transfer from a GPU for both checks: PAD is the smallest id.
+    low, high = torch.stack(target.aminmax()).tolist() if target.numel() else (PAD, PAD)
+    if low < 0 or high >= vocab:
+        raise TfmrError(
+            f"target ids must be from 0 to {vocab - 1}, the size of the vocabulary minus 1: got "
+            f"ids from {low} to {high}; was the text encoded with another vocabulary?"
+        )
+    if high == PAD:
+        raise TfmrError(
+            f"the loss needs at least one target token that is not padding (id {PAD}): got none in "
+            f"a target of shape {tuple(target.shape)}; remove empty batches"
+        )
+    return target != PAD
 
 
 CHUNK_ROWS = 256
@@ -167,10 +214,11 @@ def linear_cross_entropy(
         label_smoothing: :math:`\epsilon`, the probability spread uniformly over the vocabulary.
 
     Raises:
-        TfmrError: in the backward pass, if it was called with ``create_graph=True``: there are no
-            second derivatives.
+        TfmrError: as :func:`real_tokens`, or in the backward pass, if it was called with
+            ``create_graph=True``: there are no second derivatives.
     """
-    real = target != PAD
+    # Indices, not a mask: indexing by a mask waits for a GPU every time.
+    real = real_tokens(x, target, label_smoothing, weight).nonzero(as_tuple=True)
     loss: Tensor = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
         x[real], weight, target[real], label_smoothing, torch.is_grad_enabled()
     )
