@@ -4,6 +4,9 @@ from itertools import pairwise, product
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
 
 from tests.decode.models import (
     MAX_LENGTH,
@@ -98,6 +101,43 @@ def test_ending_a_search_early_does_not_change_its_result(alpha: float) -> None:
     assert early > 10, "the bound must have ended some of these searches"
 
 
+class SparseTable(Table):
+    """Few different scores, so that many tie; some are -inf, but at least one in each row is not.
+
+    Among the ids below ``EOS``, which are never generated, only scores of -inf are possible.
+    """
+
+    def row(self, source: list[int], prefix: list[int]) -> Tensor:
+        scores = super().row(source, prefix).round()
+        generator = torch.Generator().manual_seed(hash((self.seed, *source, -2, *prefix)) % 2**31)
+        possible = torch.rand(len(scores), generator=generator) < 0.45
+        possible[EOS + int(torch.randint(len(scores) - EOS, (1,), generator=generator))] = True
+        return scores.masked_fill(~possible, -torch.inf)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    beam=st.integers(1, 5),
+    alpha=st.sampled_from([0.0, 0.6, 1.5]),
+    eos=st.sampled_from([-2.0, 0.0, 1.0]),
+    data=st.data(),
+)
+def test_impossible_tokens_and_ties(
+    seed: int, beam: int, alpha: float, eos: float, data: st.DataObject
+) -> None:
+    """With scores of -inf, too, the batched search returns what the naive one does."""
+    n_best = data.draw(st.integers(1, beam))
+    model = SparseTable(TableConfig(), seed, spread=1.0, eos=eos)
+    sentences = [[4, 5], [5, 4], [4, 4]]
+    batched = beam_search(model, torch.tensor(sentences), beam, alpha, n_best=n_best)
+    for ids, found in zip(sentences, batched, strict=True):
+        expected = beam_search_naive(model, torch.tensor([ids]), beam, alpha, n_best=n_best)
+        assert_same(found, expected)
+        assert found
+        assert all(hypothesis.log_prob > -torch.inf for hypothesis in found)
+
+
 def small(kind: str) -> Translator:
     """A model with two words besides ``EOS`` and translations of at most five tokens."""
     sizes = {"source_vocab": 5, "target_vocab": 5, "max_length": 5}
@@ -187,6 +227,14 @@ def test_the_search_ends_when_no_live_hypothesis_can_win(monkeypatch: pytest.Mon
     found = beam_search(model, pad(SENTENCES), 4)
     assert [hypotheses[0].ids for hypotheses in found] == [[]] * len(SENTENCES)
     assert rows == [24]
+
+
+def test_the_search_ends_when_a_live_hypothesis_can_only_tie() -> None:
+    """All tokens are equally probable: ``EOS`` finishes with the score of the live hypotheses."""
+    model, steps = Table(TableConfig(), spread=0.0), []
+    [found] = beam_search(model, torch.tensor([[4]]), 2, alpha=0.0, on_step=steps.append)
+    assert len(steps) == 1
+    assert_same(found, beam_search_naive(model, torch.tensor([[4]]), 2, alpha=0.0))
 
 
 def test_ties_are_ordered_by_hypothesis_and_then_by_id() -> None:

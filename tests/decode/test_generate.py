@@ -1,5 +1,6 @@
 """What all searches share: valid tokens only, maximum lengths, and checked arguments."""
 
+import math
 from collections.abc import Callable
 from itertools import product
 
@@ -7,7 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.decode.models import SENTENCES, add_bias, transformer
+from tests.decode.models import (
+    MAX_LENGTH,
+    SENTENCES,
+    Table,
+    TableConfig,
+    add_bias,
+    transformer,
+)
 from tfmr.data.batches import pad
 from tfmr.decode import (
     EXTRA_LENGTH,
@@ -89,3 +97,40 @@ def test_compact_rows_moves_as_few_rows_as_possible() -> None:
         assert sorted(rows) == [row for row, is_finished in enumerate(finished) if not is_finished]
         moved = sum(row != place for place, row in enumerate(rows))
         assert moved == sum(finished[: len(rows)])
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("search", SEARCHES)
+def test_scores_without_a_possible_token_are_an_error(search: str, bad: float) -> None:
+    """In the second step, of the first sentence that is still in the batch."""
+    model = Table(TableConfig(), spread=1.0, eos=-9.0)
+    row = model.row
+
+    def bad_row(source: list[int], prefix: list[int]) -> Tensor:
+        scores = row(source, prefix)
+        return scores.fill_(bad) if len(prefix) == 2 and source[0] == 5 else scores
+
+    sources = [[4, 5], [5, 4]] if search in BATCHED else [[5, 4]]
+    SEARCHES[search](model, torch.tensor(sources))
+    model.row = bad_row
+    with pytest.raises(TfmrError, match=f"token 2 of sentence {len(sources) - 1}.*NaN"):
+        SEARCHES[search](model, torch.tensor(sources))
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_weights_that_are_not_finite_are_an_error(search: str) -> None:
+    model = transformer()
+    with torch.no_grad():
+        model.target_embedding.weight[5:].fill_(math.nan)
+    add_bias(model, {EOS: -1e9})
+    with pytest.raises(TfmrError, match="sentence 0 .*NaN"):
+        SEARCHES[search](model, pad(SENTENCES[:1]))
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_the_only_possible_token_is_generated(search: str) -> None:
+    source = pad(SENTENCES if search in BATCHED else SENTENCES[:1])
+    for token, output in ((4, [4] * MAX_LENGTH), (EOS, [])):
+        model = transformer()
+        add_bias(model, {other: -math.inf for other in range(30) if other != token})
+        assert SEARCHES[search](model, source) == [output] * len(source)

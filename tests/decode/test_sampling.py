@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 import torch
 from torch import Tensor
+from torch.testing import assert_close
 
 from tests.decode.models import MODELS, SENTENCES, Table, TableConfig, transformer
 from tfmr.data.batches import pad
@@ -49,6 +50,63 @@ def distribution(sampling: Sampling, scores: Tensor) -> dict[int, float]:
 )
 def test_candidates(sampling: Sampling, expected: dict[int, float]) -> None:
     assert distribution(sampling, scores_of(0.5, 0.125, 0.25, 0.125)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "n"),
+    [
+        (Sampling(top_p=0.25), 1),
+        (Sampling(top_p=0.5), 2),
+        (Sampling(top_p=0.5000001), 3),
+        (Sampling(top_p=0.75), 3),
+        (Sampling(top_p=1.0), 4),
+        (Sampling(top_k=1), 1),
+        (Sampling(top_k=3), 3),
+        (Sampling(top_k=2, top_p=0.5), 1),
+        (Sampling(top_k=2, top_p=0.5000001), 2),
+        (Sampling(temperature=5e-324), 4),
+        (Sampling(temperature=1e-39, top_k=2), 2),
+        (Sampling(temperature=1e-39, top_p=0.75), 3),
+    ],
+    ids=str,
+)
+def test_ties_at_a_boundary(sampling: Sampling, n: int) -> None:
+    """Of four equally probable tokens, those with the smaller ids are preferred. The nucleus ends
+    where the total reaches top-p, and probabilities are divided by the total that is left."""
+    scores = torch.full((2, 7), -9.0)
+    scores[:, [2, 3, 5, 6]] = 1.5
+    scores[1] *= 1e3
+    expected = {token: 1 / n for token in [2, 3, 5, 6][:n]}
+    if sampling.temperature == 1:
+        scores[:, 4] = -torch.inf
+    assert distribution(sampling, scores) == expected
+    assert distribution(sampling, scores[1:]) == expected
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 6}, {"top_p": 0.9}, {"top_k": 6, "top_p": 0.9}])
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 3.0])
+def test_draws_invert_the_cumulative_distribution(
+    temperature: float, options: dict[str, float]
+) -> None:
+    """The shares of evenly spaced uniform numbers equal the probabilities; the smallest and the
+    largest number below one do not draw a token of probability zero."""
+    torch.manual_seed(0)
+    sampling, n = Sampling(temperature, **options), 10_000
+    for scores in torch.randn(20, 1, 12, dtype=torch.float64):
+        scores[0, 2] = scores[0, 11] = -torch.inf
+        tokens, probs = sampling.candidates(scores)
+        possible = distribution(sampling, scores)
+        assert float(probs.sum()) == pytest.approx(1)
+        kept = (scores[0, tokens[0]] / temperature).softmax(0)[probs[0] > 0]
+        assert_close(probs[0][probs[0] > 0], kept / kept.sum())
+        uniform = (torch.arange(n, dtype=torch.float64) + 0.5) / n
+        drawn = sampling.draw(scores.expand(n, -1), uniform)
+        shares = torch.bincount(drawn, minlength=12) / n
+        assert [shares[token].item() for token in possible] == pytest.approx(
+            list(possible.values()), abs=2 / n
+        )
+        ends = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)
+        assert set(sampling.draw(scores.expand(2, -1), ends).tolist()) <= possible.keys()
 
 
 def nucleus(probs: Tensor, top_p: float) -> set[int]:
@@ -119,7 +177,8 @@ def test_the_translation_of_a_sentence_does_not_depend_on_the_batch(kind: str) -
 
 @pytest.mark.parametrize(
     "sampling",
-    [{"temperature": 1e-6}, {"temperature": 1e-300}, {"top_k": 1}, {"top_p": 1e-9}],
+    [{"temperature": 1e-6}, {"temperature": 1e-39}, {"temperature": 5e-324}]
+    + [{"top_k": 1}, {"top_p": 1e-9}],
     ids=str,
 )
 def test_low_temperature_and_small_candidate_sets_are_greedy(sampling: dict[str, float]) -> None:

@@ -78,7 +78,7 @@ def test_equal_to_the_whole_prefix(kind: tuple[str, str], beam: int, fast: bool)
         check(model, prepare(model) if fast else model, sentences, beam)
 
 
-@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("beam", [1, 2])
 @pytest.mark.parametrize("sentences", [UNEQUAL, [[4, 5, 6]] * 4], ids=["padded", "equal"])
 def test_prepacked_in_fp32_and_bf16(sentences: list[list[int]], beam: int) -> None:
     model = build()

@@ -6,12 +6,18 @@ incremental decoding. :class:`_BeamState` holds its hypotheses.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf, isnan
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from tfmr.decode.generate import check_eval_mode, compact_rows, max_output_lengths
+from tfmr.decode.generate import (
+    check_eval_mode,
+    compact_rows,
+    max_output_lengths,
+    no_token_possible,
+)
 from tfmr.errors import TfmrError
 from tfmr.fast.topk import stable_topk
 from tfmr.special_tokens import BOS, EOS
@@ -106,27 +112,30 @@ def beam_search_naive(
     hypotheses. The first ``beam`` candidates that do not end in ``EOS`` are the live hypotheses of
     the next step.
 
-    The search ends when ``beam`` hypotheses are finished or the maximum length is reached. The
-    hypotheses that are live at the maximum length are truncated and rank below all finished ones.
+    The search ends when ``beam`` hypotheses are finished, none is live or the maximum length is
+    reached. The hypotheses that are live at the maximum length are truncated and rank below all
+    finished ones. A token with a score of -inf is impossible, and no candidate contains one.
 
     Raises:
-        TfmrError: if the sentence is empty or too long, an id is outside the vocabulary, or an
-            option is out of range.
+        TfmrError: if the sentence is empty or too long, an id is outside the vocabulary, an option
+            is out of range, or the model's scores contain NaN or leave no token possible.
     """
     check_beam_options(beam, alpha, n_best)
     finished: list[Hypothesis] = []
     live: list[tuple[list[int], float]] = [([], 0.0)]
     length = 0
     max_length = max_output_lengths(model, source)[0]
-    while len(finished) < beam and length < max_length:
+    while live and len(finished) < beam and length < max_length:
         length += 1
         candidates = []
         for prefix, log_prob in live:
             target = torch.tensor([[BOS, *prefix]], device=source.device)
             scores = model.scores(model.hidden(source, target)[0, -1])
             for token, token_log_prob in enumerate(scores.log_softmax(dim=-1).tolist()):
-                if token >= EOS:
+                if token >= EOS and token_log_prob != -inf:
                     candidates.append(([*prefix, token], log_prob + token_log_prob))
+        if not candidates or isnan(sum(log_prob for _, log_prob in candidates)):
+            raise no_token_possible(0, length)
         candidates.sort(key=lambda candidate: -candidate[1])
         for ids, log_prob in candidates[:beam]:
             if ids[-1] == EOS:
@@ -175,7 +184,8 @@ def beam_search(
 
     Raises:
         TfmrError: if the model is in training mode, the batch or a sentence in it is empty, a
-            sentence is too long, an id is outside the vocabulary, or an option is out of range.
+            sentence is too long, an id is outside the vocabulary, an option is out of range, or the
+            model's scores contain NaN or leave no token possible.
     """
     check_eval_mode(model)
     check_beam_options(beam, alpha, n_best)
@@ -255,12 +265,19 @@ class _BeamState:
         continuing = is_eos.long().sort(dim=1, stable=True).indices[:, : self.beam]
 
         self.length += 1
-        if finished.any():
+        # Both in one transfer from a GPU. NaN ranks above all numbers.
+        failed = ~totals[:, 0].isfinite()
+        any_finished, any_failed = torch.stack([finished.any(), failed.any()]).tolist()
+        if any_failed:
+            raise no_token_possible(self.sentences[failed.tolist().index(True)], self.length)
+        if any_finished:
             self._add_finished(finished, parents, totals)
-        self.parents = parents.gather(1, continuing)
+        # An unused slot repeats the best hypothesis: the model may have no scores for its own.
         self.log_probs = totals.gather(1, continuing)
+        kept = continuing.where(self.log_probs > -torch.inf, continuing[:, :1])
+        self.parents = parents.gather(1, kept)
         self.prefixes = self.prefixes.take_along_dim(self.parents.unsqueeze(2), dim=1)
-        self.prefixes[:, :, self.length - 1] = tokens.gather(1, continuing)
+        self.prefixes[:, :, self.length - 1] = tokens.gather(1, kept)
         live = torch.zeros_like(is_eos).scatter_(1, continuing, True)
         return BeamStep(list(self.sentences), parents, tokens, totals, live, finished)
 

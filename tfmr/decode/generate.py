@@ -28,6 +28,14 @@ def check_eval_mode(model: IncrementalTranslator) -> None:
         )
 
 
+def no_token_possible(sentence: int, length: int) -> TfmrError:
+    """The error for scores that define no next token: one is NaN or +inf, or all are -inf."""
+    return TfmrError(
+        f"the model's scores of token {length} of sentence {sentence} (from 0) must be finite or "
+        "-inf, and not all -inf: got NaN, +inf or only -inf; are all weights finite?"
+    )
+
+
 def max_output_lengths(
     model: IncrementalTranslator, source: Int[Tensor, "batch source"]
 ) -> list[int]:
@@ -84,7 +92,8 @@ def generate(
 
     Raises:
         TfmrError: if the model is in training mode, the batch or a sentence in it is empty, a
-            sentence is too long, or an id is outside the vocabulary.
+            sentence is too long, an id is outside the vocabulary, or the model's scores contain NaN
+            or leave no token possible.
     """
     check_eval_mode(model)
     limits = max_output_lengths(model, source)
@@ -93,9 +102,15 @@ def generate(
     active = list(range(len(limits)))  # the sentence number of each row
     tokens = torch.full((len(active),), BOS, device=source.device)
     while active:
-        tokens = choose(model.step(tokens, state), active)
+        scores = model.step(tokens, state)
+        # The maximum is NaN if any score is. Row by row with the tokens, so that both are one
+        # transfer from a GPU.
+        possible = scores[:, EOS:].amax(dim=1).isfinite()
+        tokens = choose(scores, active)
         finished = []
-        for sentence, token in zip(active, tokens.tolist(), strict=True):
+        for sentence, token in zip(active, tokens.where(possible, -1).tolist(), strict=True):
+            if token < 0:
+                raise no_token_possible(sentence, len(generated[sentence]) + 1)
             if token != EOS:
                 generated[sentence].append(token)
             finished.append(token == EOS or len(generated[sentence]) == limits[sentence])

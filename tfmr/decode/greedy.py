@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tfmr.decode.generate import generate, max_output_lengths
+from tfmr.decode.generate import generate, max_output_lengths, no_token_possible
 from tfmr.fast.topk import stable_topk
 from tfmr.special_tokens import BOS, EOS
 from tfmr.translator import IncrementalTranslator, Translator
@@ -24,12 +24,16 @@ def greedy_search_naive(model: Translator, source: Int[Tensor, "1 source"]) -> l
         The ids of the translation, without ``BOS`` and ``EOS``.
 
     Raises:
-        TfmrError: if the sentence is empty or too long, or an id is outside the vocabulary.
+        TfmrError: if the sentence is empty or too long, an id is outside the vocabulary, or the
+            model's scores contain NaN or leave no token possible.
     """
     prefix = [BOS]
     for _ in range(max_output_lengths(model, source)[0]):
         hidden = model.hidden(source, torch.tensor([prefix], device=source.device))
-        token = EOS + int(model.scores(hidden[0, -1])[EOS:].argmax())
+        scores = model.scores(hidden[0, -1])[EOS:]
+        if not scores.max().isfinite():
+            raise no_token_possible(0, len(prefix))
+        token = EOS + int(scores.argmax())
         if token == EOS:
             break
         prefix.append(token)
@@ -55,7 +59,8 @@ def greedy_search(
 
     Raises:
         TfmrError: if the model is in training mode, the batch or a sentence in it is empty, a
-            sentence is too long, or an id is outside the vocabulary.
+            sentence is too long, an id is outside the vocabulary, or the model's scores contain NaN
+            or leave no token possible.
     """
 
     def most_probable(

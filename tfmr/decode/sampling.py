@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -74,7 +75,7 @@ class Sampling:
             top, indices = stable_topk(probs, n)
         if self.top_p is not None:
             # A token is in the nucleus if the total of the more probable ones is below top_p.
-            total_before = top.cumsum(dim=1) - top
+            total_before = F.pad(top.cumsum(dim=1)[:, :-1], (1, 0))
             top = top.masked_fill(total_before >= self.top_p, 0)
             top /= top.sum(dim=1, keepdim=True)
         return EOS + indices, top
@@ -120,8 +121,8 @@ def sample(
 
     Raises:
         TfmrError: if the number of seeds is not the number of sentences, the model is in training
-            mode, the batch or a sentence in it is empty, a sentence is too long, or an id is
-            outside the vocabulary.
+            mode, the batch or a sentence in it is empty, a sentence is too long, an id is outside
+            the vocabulary, or the model's scores contain NaN or leave no token possible.
     """
     sampling = sampling or Sampling()
     limits = max_output_lengths(model, source)
