@@ -123,7 +123,7 @@ def test_weights_that_are_not_finite_are_an_error(search: str) -> None:
     with torch.no_grad():
         model.target_embedding.weight[5:].fill_(math.nan)
     add_bias(model, {EOS: -1e9})
-    with pytest.raises(TfmrError, match="sentence 0 .*NaN"):
+    with pytest.raises(TfmrError, match=r"sentence 0 .*NaN"):
         SEARCHES[search](model, pad(SENTENCES[:1]))
 
 

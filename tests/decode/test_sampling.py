@@ -76,7 +76,7 @@ def test_ties_at_a_boundary(sampling: Sampling, n: int) -> None:
     scores = torch.full((2, 7), -9.0)
     scores[:, [2, 3, 5, 6]] = 1.5
     scores[1] *= 1e3
-    expected = {token: 1 / n for token in [2, 3, 5, 6][:n]}
+    expected = dict.fromkeys([2, 3, 5, 6][:n], 1 / n)
     if sampling.temperature == 1:
         scores[:, 4] = -torch.inf
     assert distribution(sampling, scores) == expected
@@ -177,8 +177,13 @@ def test_the_translation_of_a_sentence_does_not_depend_on_the_batch(kind: str) -
 
 @pytest.mark.parametrize(
     "sampling",
-    [{"temperature": 1e-6}, {"temperature": 1e-39}, {"temperature": 5e-324}]
-    + [{"top_k": 1}, {"top_p": 1e-9}],
+    [
+        {"temperature": 1e-6},
+        {"temperature": 1e-39},
+        {"temperature": 5e-324},
+        {"top_k": 1},
+        {"top_p": 1e-9},
+    ],
     ids=str,
 )
 def test_low_temperature_and_small_candidate_sets_are_greedy(sampling: dict[str, float]) -> None:
