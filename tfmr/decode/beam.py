@@ -18,8 +18,8 @@ from tfmr.decode.generate import (
     max_output_lengths,
     no_token_possible,
 )
+from tfmr.decode.topk import stable_topk
 from tfmr.errors import TfmrError
-from tfmr.fast.topk import stable_topk
 from tfmr.special_tokens import BOS, EOS
 from tfmr.translator import IncrementalTranslator, Translator
 

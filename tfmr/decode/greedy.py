@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from tfmr.decode.generate import generate, max_output_lengths, no_token_possible
-from tfmr.fast.topk import stable_topk
+from tfmr.decode.topk import stable_topk
 from tfmr.special_tokens import BOS, EOS
 from tfmr.translator import IncrementalTranslator, Translator
 

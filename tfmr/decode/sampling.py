@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from tfmr.decode.generate import generate, max_output_lengths
+from tfmr.decode.topk import stable_topk
 from tfmr.errors import TfmrError, require
-from tfmr.fast.topk import stable_topk
 from tfmr.special_tokens import EOS
 from tfmr.translator import IncrementalTranslator
 

@@ -4,9 +4,8 @@
 :mod:`tfmr.decode` accept like the model itself. The commands ``translate`` and ``evaluate`` use it;
 ``translate()`` uses whichever it is given. In fp32 its logits equal those of the model up to
 rounding. The parts are prepacked weights (:mod:`~tfmr.fast.prepack`), incremental decoding with the
-hypotheses of a beam as parallel queries (:mod:`~tfmr.fast.decoder`), the selection of the best
-candidates (:mod:`~tfmr.fast.topk`), and the settings of a whole call
-(:mod:`~tfmr.fast.settings`).
+hypotheses of a beam as parallel queries (:mod:`~tfmr.fast.decoder`), and the settings of a whole
+call (:mod:`~tfmr.fast.settings`).
 """
 
 from tfmr.fast.decoder import FastTransformer, prepare

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tfmr.fast.topk import stable_topk
+from tfmr.decode.topk import stable_topk
 
 
 def assert_equals_stable_sort(scores: Tensor, k: int, chunk: int) -> None:
