@@ -96,7 +96,7 @@ test: $(READY) ## run all checks: chapters, site, package, pages, and the checks
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --durations 30 tests
 
 .PHONY: check
-check: $(READY) ## lint, formatting, types, normal form of the chapters, claims, API pages
+check: $(READY) ## lint, formatting, types, normal form of the chapters, claims
 	$(say) 'lint'
 	$(PY) -m ruff check
 	$(say) 'formatting'
@@ -107,15 +107,12 @@ check: $(READY) ## lint, formatting, types, normal form of the chapters, claims,
 	$(PY) -m tools.notebooks check
 	$(say) 'claims about the recorded results'
 	$(PY) -m tools.claims
-	$(say) 'a page of the reference for each module'
-	$(PY) -m tools.api_pages --check
 
 .PHONY: format
-format: $(READY) ## format code and chapters; update the API reference
+format: $(READY) ## format code and chapters
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 	$(PY) -m tools.notebooks normalise
-	$(PY) -m tools.api_pages
 
 .PHONY: refresh
 refresh: $(READY) ## run chapters (CHAPTERS, or all) and store their outputs in normal form
@@ -151,6 +148,6 @@ lock: ## rewrite requirements.lock from the ranges of pyproject.toml (HOLD="torc
 
 .PHONY: clean
 clean: ## remove everything that these targets made, except lab/
-	rm -rf $(VENV) .verified site _build build dist *.egg-info book/vendor book/node_modules
+	rm -rf $(VENV) .verified site _build build dist *.egg-info book/api book/vendor book/node_modules
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find tfmr tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

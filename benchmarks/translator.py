@@ -33,7 +33,7 @@ from tfmr.translator import Translator
 from tfmr.widgets import linker
 from tfmr.widgets.translator import MODELS, ShippedModel, write_models
 from tools.browser import FLAGS, browser
-from tools.site import server
+from tools.site.server import server
 
 BEAMS = (1, 4)
 LOAD = """async (name) => {

@@ -25,7 +25,8 @@ from pypdf.generic import ArrayObject, FloatObject, NameObject, NullObject
 
 from tools import ROOT, published
 from tools.browser import FLAGS, BrowserError, browser
-from tools.site import LANGUAGE, SITE, SiteError, server
+from tools.site import LANGUAGE, SITE, SiteError
+from tools.site.server import server
 
 TARGET = ROOT / "dist" / "the-executable-transformer.pdf"
 TITLE = "The Executable Transformer"

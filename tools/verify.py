@@ -22,7 +22,7 @@ CHAPTER_SECONDS = 90.0
 WORKERS = 2
 STAMPS = ROOT / ".verified"
 DATA_SUFFIXES = frozenset({".csv", ".json", ".safetensors", ".tsv", ".txt"})
-NOT_DATA = frozenset({"_assets", "_ext", "_templates", "locale", "node_modules", "vendor"})
+NOT_DATA = frozenset({"_assets", "_templates", "locale", "node_modules", "vendor"})
 NOT_PACKAGE = frozenset({"__pycache__", ".ipynb_checkpoints"})
 
 

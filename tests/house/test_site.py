@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.site import SiteError, server
+from tools.site import SiteError
+from tools.site.server import server
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 from tools import ROOT
 from tools.browser import FLAGS, browser
-from tools.site import server
+from tools.site.server import server
 
 if TYPE_CHECKING:
     from tests.pages.live import Stage

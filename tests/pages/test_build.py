@@ -12,7 +12,8 @@ from playwright.sync_api import Browser
 
 from tests.pages import live
 from tests.pages.conftest import OVERFLOW
-from tools import ROOT, site
+from tools import ROOT
+from tools.site import SiteError, build
 
 CHAPTER = "04-self-attention"
 EXERCISES = """
@@ -61,7 +62,7 @@ def notebook(text: str) -> str:
 def book(tmp_path: Path) -> Path:
     """A book with the real configuration, extensions and styles, and four pages."""
     root = tmp_path / "project"
-    for name in ("_ext", "_assets", "_style", "_templates", "vendor"):
+    for name in ("_assets", "_style", "_templates", "vendor"):
         shutil.copytree(ROOT / "book" / name, root / "book" / name)
     shutil.copyfile(ROOT / "_config.yml", root / "_config.yml")
     for name in ("references.bib", "bibliography.md"):
@@ -81,7 +82,7 @@ def book(tmp_path: Path) -> Path:
 
 
 def test_builds_without_dead_buttons(book: Path, tmp_path: Path) -> None:
-    pages = site.build(book, tmp_path / "site")
+    pages = build.build(book, tmp_path / "site")
     text = (pages / f"{CHAPTER}.html").read_text(encoding="utf-8")
     assert "<title>4 Self-attention" in text
     assert "Exercise 4.1" in text
@@ -108,13 +109,13 @@ def test_a_page_without_a_notebook_shows_the_figure_of_a_chapter(
 ) -> None:
     stored = (ROOT / "book" / "04-self-attention.ipynb").read_text("utf-8")
     (book / "book" / "04-figure.ipynb").write_text(with_first_figure(stored), "utf-8")
-    directive = "\n```{live-figure} 04-figure\n```\n"
+    directive = "\n```{live-figure-of} 04-figure\n```\n"
     with (book / "book" / "index.md").open("a", encoding="utf-8") as index:
         index.write(directive)
     toc = yaml.safe_load((book / "_toc.yml").read_text("utf-8"))
     toc["chapters"].append({"file": "book/04-figure"})
     (book / "_toc.yml").write_text(yaml.safe_dump(toc), "utf-8")
-    pages = site.build(book, tmp_path / "site")
+    pages = build.build(book, tmp_path / "site")
     for name in ("index", "04-figure"):
         page = chromium.new_page()
         page.goto((pages / f"{name}.html").as_uri())
@@ -142,7 +143,7 @@ def with_first_figure(stored: str) -> str:
 def test_a_published_book_has_its_addresses(book: Path, tmp_path: Path, chromium: Browser) -> None:
     urls = f'[project.urls]\nRepository = "{REPOSITORY}"\nDocumentation = "{ADDRESS}"\n'
     (book / "pyproject.toml").write_text(f"[project]\n{urls}", encoding="utf-8")
-    pages = site.build(book, tmp_path / "site")
+    pages = build.build(book, tmp_path / "site")
     text = (pages / f"{CHAPTER}.html").read_text(encoding="utf-8")
     file = f"book/{CHAPTER}.ipynb"
     assert f"https://colab.research.google.com/github/owner/name/blob/main/{file}" in text
@@ -177,8 +178,8 @@ def test_a_published_book_has_its_addresses(book: Path, tmp_path: Path, chromium
 WARNINGS = {
     "See [](05-multi-head-attention.ipynb).": "05-multi-head-attention.ipynb",
     "See {ref}`nowhere`.": "nowhere",
-    "```{live-figure} 01-none\n```": "found no 01-none.ipynb",
-    f"```{{live-figure}} {CHAPTER}\n```": "expected a live figure",
+    "```{live-figure-of} 01-none\n```": "01-none",
+    f"```{{live-figure-of}} {CHAPTER}\n```": "0 outputs of",
     "See [it](glossary.md#nothing).": "nothing",
     "See [there](#no-such-place).": "no-such-place",
     "See {cite}`nobody2000`.": "nobody2000",
@@ -197,8 +198,8 @@ def build_fails(book: Path, out: Path, *texts: str) -> None:
     (book / "book" / f"{CHAPTER}.ipynb").write_text(
         notebook("\n\n".join(["# Self-attention", *texts])), encoding="utf-8"
     )
-    with pytest.raises(site.SiteError, match="the site was not changed"):
-        site.build(book, out)
+    with pytest.raises(SiteError, match="the site was not changed"):
+        build.build(book, out)
     assert [path.name for path in out.rglob("*.html")] == ["old.html"]
     assert [path.name for path in out.iterdir()] == ["en"]
 

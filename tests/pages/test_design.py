@@ -1,11 +1,11 @@
 """The design of the site: type, code, figures, openers, the cover, dark pages and paper."""
 
 import re
-import sys
 from base64 import b64encode
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import nbformat
 import pytest
@@ -19,12 +19,7 @@ from tfmr.figures import palette
 from tfmr.figures.narrow import NARROW
 from tools import ROOT
 from tools.notebooks import chapters
-
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-import design
-import figures
-import opener
+from tools.site import captions, card, figures, opener, styles
 
 FONTS = SITE / "_static" / "fonts"
 CHAPTERS = [f"{path.stem}.html" for path in chapters() if path.stem != "translator"]
@@ -275,11 +270,12 @@ def test_a_canonical_address_and_a_picture_only_for_a_published_book(
     class App:
         srcdir = str(tmp_path)
         builder = Builder()
+        config = SimpleNamespace(root_doc="book/index", project="The book")
 
     def head(urls: str) -> str:
         (tmp_path / "pyproject.toml").write_text(f"[project.urls]\n{urls}\n", "utf-8")
         context: dict[str, object] = {"pathto": lambda name, resource: name}
-        design.add_to_head(App(), "02-gates", "page.html", context, None)  # type: ignore[arg-type]
+        head.describe_page(App(), "02-gates", "page.html", context, None)  # type: ignore[arg-type]
         return str(context["metatags"])
 
     assert "canonical" not in head("")
@@ -290,13 +286,13 @@ def test_a_canonical_address_and_a_picture_only_for_a_published_book(
 
 
 def test_the_card_has_the_size_that_messengers_expect() -> None:
-    with Image.open(SITE / design.CARD) as card:
-        assert card.size == design.CARD_SIZE
+    with Image.open(SITE / card.CARD) as picture:
+        assert picture.size == card.CARD_SIZE
 
 
 def test_style_sheet_needs_its_parts(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="expected the parts of the style sheet"):
-        design.style_sheet(tmp_path)
+        styles.style_sheet(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +306,7 @@ def test_style_sheet_needs_its_parts(tmp_path: Path) -> None:
     ],
 )
 def test_a_caption_is_the_first_statement(alt: str, caption: str) -> None:
-    assert figures.statement(alt) == caption
+    assert captions.statement(alt) == caption
 
 
 def test_an_italic_caption_becomes_upright() -> None:
@@ -326,17 +322,17 @@ def test_an_italic_caption_becomes_upright() -> None:
         nodes.emphasis("", "really"),
         nodes.Text(" long."),
     ]
-    end = figures.end_of_caption(parts)
+    end = captions.end_of_caption(parts)
     assert end == 7
-    made = figures.upright(parts[:end])
+    made = captions.upright(parts[:end])
     assert "".join(part.astext() for part in made) == "The pronoun it attends to n nouns."
     assert [part.astext() for part in made if isinstance(part, nodes.emphasis)] == ["it"]
 
 
 def test_an_italic_caption_ends_with_its_sentence() -> None:
     def caption(*parts: nodes.Node) -> tuple[str, str]:
-        taken, rest = figures.split_caption(list(parts))
-        made = "".join(part.astext() for part in figures.upright(taken))
+        taken, rest = captions.split_caption(list(parts))
+        made = "".join(part.astext() for part in captions.upright(taken))
         return made, "".join(part.astext() for part in rest)
 
     sentence = nodes.emphasis("", "It attends mostly to")
@@ -369,17 +365,17 @@ def test_an_italic_caption_ends_with_its_sentence() -> None:
 )
 def test_an_italic_caption_continues_after_few_words(between: str, end: int) -> None:
     parts = [nodes.emphasis("", "One"), nodes.Text(between), nodes.emphasis("", "two.")]
-    assert figures.end_of_caption(parts) == end
+    assert captions.end_of_caption(parts) == end
 
 
 def numbered(docname: str, *cells: nodes.Node) -> tuple[list[str], list[str]]:
     """The captions of a page with these cells, and the text that remains below each of them."""
     page = new_document("page")
-    page.settings.env = SimpleNamespace(docname=docname)
+    env: Any = SimpleNamespace(docname=docname)
     page += nodes.section("", *cells)
-    figures.NumberFigures(page).apply()
-    captions = [found.astext() for found in page.findall(figures.numbered_caption)]
-    return captions, [text.astext() for text in page[0] if isinstance(text, nodes.paragraph)]
+    captions.number_figures(page, env)
+    found = [made.astext() for made in page.findall(captions.numbered_caption)]
+    return found, [text.astext() for text in page[0] if isinstance(text, nodes.paragraph)]
 
 
 def cell(*kinds: str, text: str = "A picture of two long curves; more.") -> nodes.container:
@@ -397,14 +393,14 @@ def test_figures_are_numbered_and_take_their_captions_from_the_text() -> None:
     below = nodes.paragraph("", "", nodes.emphasis("", "A caption."), nodes.Text(" The text."))
     alone = nodes.paragraph("", "", nodes.emphasis("", "Another."))
     upright = nodes.paragraph("", "", nodes.Text("Text."), nodes.emphasis("", " Not a caption."))
-    captions, texts = numbered(
+    found, texts = numbered(
         "book/04-self-attention",
         cell("text/html"),
         *(cell("image/png"), below),
         *(cell("image/png", "image/svg+xml"), alone),
         *(cell(figures.LIVE), upright),
     )
-    assert captions == [
+    assert found == [
         "Figure 4.1 A caption.",
         "Figure 4.2 A picture of two long curves.",
         "Figure 4.3 Another.",

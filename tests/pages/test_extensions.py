@@ -1,7 +1,7 @@
 """The book's Sphinx extensions, tested without a build."""
 
-import sys
 import types
+from typing import Any
 
 import pytest
 from docutils import nodes
@@ -10,14 +10,7 @@ from sphinx.errors import ExtensionError
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
 from tfmr.data import batches
-from tools import ROOT, api_pages
-
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-import api
-import chapters
-import formulas
-import launch
+from tools.site import chapters, formulas, head, launch, reference, steps
 
 
 @pytest.mark.parametrize(
@@ -66,10 +59,10 @@ def test_a_description_is_the_shortened_first_paragraph() -> None:
     section = nodes.section("", nodes.title("", "A title"), nodes.paragraph("", "One. " * 100))
     page = new_document("page")
     page += section
-    text = chapters.description(page)
+    text = head.description(page)
     assert text.startswith("One. One.")
     assert text.endswith("One. …")
-    assert len(text) <= chapters.DESCRIPTION_LENGTH + 2
+    assert len(text) <= head.DESCRIPTION_LENGTH + 2
 
 
 @pytest.mark.parametrize("what", ["attribute", "data", "property"])
@@ -77,12 +70,12 @@ def test_docstrings_of_attributes_are_not_split_at_a_colon(what: str) -> None:
     lines = ["The format: a list.", "A second line."]
     split = GoogleDocstring(lines, Config(), what=what, name="x").lines()
     assert ":type: The format" in split
-    api.keep_first_line(None, what, "x", None, None, lines)
+    reference.keep_first_line(None, what, "x", None, None, lines)
     whole = GoogleDocstring(lines, Config(), what=what, name="x").lines()
     assert [line for line in whole if line] == ["..", "The format: a list.", "A second line."]
     assert whole[1] == "", "without it the text would be part of the comment"
     lines = ["Compute a value.", "", "Args:", "    x: a number."]
-    api.keep_first_line(None, "function", "f", None, None, lines)
+    reference.keep_first_line(None, "function", "f", None, None, lines)
     assert lines[0] == "Compute a value."
 
 
@@ -90,7 +83,7 @@ def test_exported_names_link_to_their_modules() -> None:
     package = types.SimpleNamespace(
         __all__=["Batch", "collate", "PAD"], Batch=batches.Batch, collate=batches.collate, PAD=0
     )
-    lines = api.exports(package).splitlines()
+    lines = reference.exports(package).splitlines()
     assert lines[0] == "```{eval-rst}"
     assert lines[-1] == "```"
     batch, collate = lines[1:-1]
@@ -127,8 +120,23 @@ def test_lines_of_a_formula_are_aligned() -> None:
     assert formulas.formula(nodes.math("", " x ")) == ("x", False)
 
 
-def test_the_page_of_a_module_names_it() -> None:
-    for name in api_pages.modules(ROOT / "tfmr"):
-        source = [(ROOT / f"{api_pages.page_of(name)}.md").read_text("utf-8")]
-        api.fill(None, api_pages.page_of(name), source)
-        assert f".. automodule:: {name}\n" in source[0]
+def test_every_step_has_a_moment_that_runs_it_and_a_sentence() -> None:
+    events = {"config-inited", "builder-inited", "source-read", "env-updated"}
+    events |= {"env-check-consistency", "doctree-resolved", "html-page-context"}
+    events |= {"html-collect-pages", "build-finished", *steps.TRANSFORMS}
+    assert {step.moment for step in steps.STEPS} <= events
+    for step in steps.STEPS:
+        assert step.sentence.endswith(".")
+
+
+def test_the_steps_on_a_document_run_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    made = [
+        steps.Step(moment, lambda document, env, moment=moment: done.append(moment + document), "")
+        for moment in ("read", "written", "read", "resolved")
+    ]
+    monkeypatch.setattr(steps, "STEPS", made)
+    transform: Any = types.SimpleNamespace(document="!", env=None)
+    for moment in ("read", "written"):
+        steps.run(moment, transform)
+    assert done == ["read!", "read!", "written!"]

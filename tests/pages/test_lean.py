@@ -2,7 +2,6 @@
 
 import re
 import struct
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +10,7 @@ from PIL import Image
 from sphinx.errors import ExtensionError
 
 from tests.pages.conftest import SITE, page_names
-from tools import ROOT
-
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-import icons
-import lean
+from tools.site import icons, lean
 
 PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 400, 100)
 

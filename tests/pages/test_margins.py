@@ -1,8 +1,8 @@
 """Definitions and citations in the margin of a wide page."""
 
 import re
-import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from docutils import nodes
@@ -10,12 +10,8 @@ from docutils.utils import new_document
 from playwright.sync_api import Browser
 
 from tests.pages.conftest import Visit
-from tools import ROOT
 from tools.notebooks import chapters
-
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-import margins
+from tools.site import margins
 
 NOTES = '[...document.querySelectorAll(".margin-notes")].filter(e => !e.closest("details"))'
 SHOWN = f"() => {NOTES}.filter(e => e.checkVisibility({{ visibilityProperty: true }})).length"
@@ -79,7 +75,7 @@ def test_an_entry_is_found_by_its_anchors() -> None:
 def notes(docname: str, *sections: nodes.Node) -> list[str]:
     """The notes that a page with these sections gets, each as HTML."""
     document = new_document("page")
-    document.settings.env = SimpleNamespace(
+    env: Any = SimpleNamespace(
         docname=docname,
         margin_notes={
             "glossary": {f"t{i}": f"<b>t{i}</b>" for i in range(6)},
@@ -87,7 +83,7 @@ def notes(docname: str, *sections: nodes.Node) -> list[str]:
         },
     )
     document += list(sections)
-    margins.NotesInMargin(document).run()
+    margins.add_notes(document, env)
     for note in document.findall(nodes.raw):
         [text, same] = note.parent.children
         assert isinstance(text, nodes.paragraph)

@@ -4,7 +4,6 @@ import csv
 import gzip
 import json
 import re
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,14 +18,11 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 from tests.pages.conftest import SITE, Visit
 from tools import ROOT
 from tools.notebooks import chapters
-
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-from tex_text import plain_math
+from tools.site.tex_text import plain_math
 
 STATIC = SITE / "_static"
 QUERIES = list(csv.DictReader((ROOT / "tests/pages/searches.csv").read_text("utf-8").splitlines()))
-WORDS = yaml.safe_load((ROOT / "book/_ext/search_words.yml").read_text("utf-8"))
+WORDS = yaml.safe_load((ROOT / "tools/site/search_words.yml").read_text("utf-8"))
 ON_DEMAND = [
     "minisearch/index.js",
     *(f"search/{name}" for name in ("engine.js", "box.js", "search.css", "index.js")),
@@ -235,8 +231,8 @@ def test_nothing_is_loaded_before_the_first_search(visit: Visit) -> None:
     asked: list[str] = []
     visit.page.on("request", lambda request: asked.append(request.url))
     visit.open(CHAPTER)
-    assert [url for url in asked if "search" in url and "/search.js" not in url] == []
-    assert gzip.compress((STATIC / "search.js").read_bytes()).__len__() <= 3_000
+    assert [url for url in asked if "search" in url and "/open.js" not in url] == []
+    assert gzip.compress((STATIC / "search" / "open.js").read_bytes()).__len__() <= 3_000
     asked.clear()
     visit.page.keyboard.press("Control+k")
     ready(visit.page)
@@ -457,7 +453,7 @@ def test_opened_from_a_file(chromium: Browser) -> None:
 STRICT = "default-src 'none'; script-src 'self'; style-src 'self'; form-action 'self'"
 BARE = """<!DOCTYPE html><html lang="en" data-content_root="./"><title>t</title>
 <button class="search-button__button">Search</button>
-<script defer src="_static/search.js"></script>"""
+<script defer src="_static/search/open.js"></script>"""
 
 
 def bare_page(visit: Visit) -> Page:
@@ -494,4 +490,4 @@ def test_the_pages_hold_no_search_of_the_theme() -> None:
     for name in (CHAPTER, "search.html", "index.html"):
         page = html(name)
         assert page.select("#pst-search-dialog, form.bd-search") == []
-        assert Path(SITE, name).read_text("utf-8").count("_static/search.js") == 1
+        assert Path(SITE, name).read_text("utf-8").count("_static/search/open.js") == 1

@@ -1,18 +1,13 @@
 """Formulas as plain text, and the entries that the search index makes of a page."""
 
-import sys
 from html import escape
 
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
 
-from tools import ROOT
-
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-import search
-from tex_text import LEFT_OUT, html_scripts, marked_math, plain_math
+from tools.site import search_index as search
+from tools.site.tex_text import LEFT_OUT, html_scripts, marked_math, plain_math
 
 
 @pytest.mark.parametrize(
@@ -91,7 +86,13 @@ def test_a_section_becomes_an_entry() -> None:
     page = section("4 Attention", section("Scaling", text, cell, output), empty, references)
     assert list(search.section_entries("book/04-x", page, top=True)) == [
         (search.SECTION, "4 Attention", "", "", ""),
-        (search.SECTION, "Scaling", "scaling", "By √d_k, then softmax", "masked_fill dropout"),
+        (
+            search.SECTION,
+            "Scaling",
+            "scaling",
+            "By √d_k, then softmax",
+            "masked_fill dropout",
+        ),
         (search.EXERCISE, "Exercise 4.1: two", "exercise-4-1-two", "Do it.", ""),
         (search.REFERENCES, "References", "references", "A paper.", ""),
     ]

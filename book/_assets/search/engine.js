@@ -55,7 +55,7 @@ window.bookSearch = {};
       tokenize,
       processTerm: (term) => term,
     });
-    // The entries are columns, and the anchor of an API entry lacks its title; see book/_ext/search.py.
+    // The entries are columns, and the anchor of an API entry lacks its title; see tools/site/search_index.py.
     const rows = entries[0].map((place, id) => {
       const [kind, title, start, text, code] = entries.slice(1).map((column) => column[id]);
       const [address, page] = pages[place];

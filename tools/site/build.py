@@ -1,0 +1,64 @@
+"""Build the pages with Jupyter Book, and put them in the place of the previous site."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tools import ROOT
+from tools.site import LANGUAGE, SITE, SiteError
+from tools.site.head import published_tags
+
+FRONT = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="refresh" content="0; url=en/index.html">
+<meta name="description" content="From recurrent networks to a Transformer that translates.">
+<meta property="og:title" content="The Executable Transformer">
+<meta property="og:description" content="From recurrent networks to a Transformer that translates.">
+<title>The Executable Transformer</title>
+<link rel="icon" href="en/_static/favicon.svg" type="image/svg+xml">
+{published}</head>
+<body>
+<main><h1>The Executable Transformer</h1><p><a href="en/index.html">Read the book</a></p></main>
+</body>
+</html>
+"""
+"""The page at the address of the site; it leads to the cover."""
+
+
+def build_pages(root: Path, out: Path) -> Path:
+    """Build the book in ``root`` below ``out``, warnings as errors; return the pages' folder."""
+    command = [
+        *(sys.executable, "-c", "from jupyter_book.cli.main import main; main()"),
+        *("build", "-W", "-n", "--keep-going", "-q", str(root), "--path-output", str(out)),
+    ]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(ROOT)])}
+    done = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+    pages = out / "_build" / "html"
+    if done.returncode != 0 or not (pages / "index.html").is_file():
+        print(re.sub(r"\x1b\[[\d;]*m", "", done.stderr or done.stdout), file=sys.stderr)
+        raise SiteError("building the pages failed; the site was not changed")
+    return pages
+
+
+def build(root: Path = ROOT, site: Path = SITE) -> Path:
+    """Build the verified book into ``site``; return the folder of its pages."""
+    site.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=site, prefix=".building-") as temporary:
+        pages = build_pages(root, Path(temporary))
+        (pages / ".buildinfo").unlink(missing_ok=True)
+        target, old = site / LANGUAGE, Path(temporary) / "old"
+        if target.exists():
+            target.rename(old)
+        pages.rename(target)
+    front = FRONT.format(published=published_tags("index.html", root))
+    (site / "index.html").write_text(front, encoding="utf-8")
+    (site / ".nojekyll").touch()
+    return target

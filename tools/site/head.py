@@ -1,0 +1,83 @@
+"""The head of a page: its description, its address, and the typefaces that it needs first."""
+
+import re
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+from tools import ROOT, published
+from tools.site import LANGUAGE
+from tools.site.card import CARD
+
+DESCRIPTION_LENGTH = 200
+PLAIN_PAGES = {
+    "search": "Search the book.",
+    "genindex": "All names in the book's package, in alphabetical order.",
+    "py-modindex": "The modules of the book's package.",
+    "_modules/index": "The source code of the book's package.",
+}
+FACES = ("400-normal", "400-italic", "600-normal")
+"""The faces of the text, which the first lines of a page need; italics only if the page has any."""
+
+
+def description(doctree: nodes.document) -> str:
+    """The first paragraph of a page as plain text, shortened at a word boundary."""
+    section = next(doctree.findall(nodes.section), doctree)
+    paragraph = next((child for child in section if isinstance(child, nodes.paragraph)), None)
+    if paragraph is None:
+        paragraph = next(section.findall(nodes.paragraph), None)
+    text = " ".join(paragraph.astext().split()) if paragraph is not None else ""
+    text = re.sub(r"\\(?:mathrm|text|operatorname|sqrt)\b|[\\{}]", "", text)
+    if len(text) <= DESCRIPTION_LENGTH:
+        return text
+    return text[:DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + " …"
+
+
+def published_tags(page: str, root: Path = ROOT) -> str:
+    """The canonical address and the picture of a ``page``, if the project is published."""
+    address = published("Documentation", root)
+    if not address:
+        return ""
+    pages = f"{address.rstrip('/')}/{LANGUAGE}"
+    return (
+        f'<link rel="canonical" href="{pages}/{page}">\n'
+        f'<meta property="og:image" content="{pages}/{CARD}">\n'
+    )
+
+
+def describe_page(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
+    """Add what search engines and messengers display, and load the typefaces early."""
+    text = description(doctree) if doctree is not None else PLAIN_PAGES.get(pagename, "")
+    if not text:
+        text = f"Source code of {pagename.removeprefix('_modules/').replace('/', '.')}."
+    title = re.sub(r"<[^>]*>", "", context.get("title", "")) or app.config.project
+    if pagename == app.config.root_doc:
+        context["docstitle"] = ""
+    fonts = (
+        context["pathto"](f"_static/fonts/source-serif-4-latin-{face}.woff2", 1)
+        for face in FACES
+        if "italic" not in face or "<em" in context.get("body", "")
+    )
+    preloads = (
+        f'<link rel="preload" href="{font}" as="font" type="font/woff2" crossorigin>\n'
+        for font in fonts
+    )
+    context["metatags"] = "".join(
+        [
+            context.get("metatags", ""),
+            f'<meta name="description" content="{escape(text)}">\n',
+            f'<meta property="og:title" content="{escape(title)}">\n',
+            f'<meta property="og:description" content="{escape(text)}">\n',
+            *preloads,
+            published_tags(app.builder.get_target_uri(pagename), Path(app.srcdir)),
+        ]
+    )

@@ -1,0 +1,142 @@
+"""The extension that makes the site from the chapters: every step, in order.
+
+``_config.yml`` loads this module as the book's only own extension. A step is run at an event of
+Sphinx, or on the document of a page: when it is *read*, before its links are *resolved*, and when
+it is *written*. The steps of one moment run in the order of the list.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+from tools.site import (
+    bibliography,
+    captions,
+    card,
+    chapters,
+    cover,
+    exercises,
+    figures,
+    formulas,
+    head,
+    launch,
+    lean,
+    margins,
+    opener,
+    reference,
+    search_index,
+    styles,
+    widgets,
+)
+from tools.site.builder import BookBuilder
+
+
+class Step(NamedTuple):
+    """What is done at a moment of the build."""
+
+    moment: str
+    function: Callable[..., object]
+    sentence: str
+
+
+INDEX = search_index.Index()
+
+STEPS = (
+    Step("config-inited", launch.add_buttons, "Add buttons that open a published chapter."),
+    Step("config-inited", reference.write_pages, "Write a page for each module of the package."),
+    Step("builder-inited", styles.write_style_sheet, "Write the style sheet of the book."),
+    Step("builder-inited", card.write_card, "Draw the picture for messengers."),
+    Step("builder-inited", search_index.replace_sphinx_search, "Turn Sphinx's own index off."),
+    Step("source-read", reference.fill_page, "List the exports and modules on the first page."),
+    Step("read", chapters.number_title, "Add the number of a chapter to its title."),
+    Step("read", figures.describe_pictures, "Give pictures their alternative text."),
+    Step("read", figures.place_live_figures, "Give live figures their place, with a text."),
+    Step("read", bibliography.link_citations, "Link citations to the bibliography."),
+    Step("read", figures.inline_drawings, "Put drawings into the page, so that they have links."),
+    Step("read", opener.open_chapter, "Mark the question and the strip of a chapter."),
+    Step("read", captions.number_figures, "Number figures, and give them a caption."),
+    Step("read", figures.write_narrow_layouts, "Write the layouts of pictures for phones."),
+    Step("env-updated", bibliography.add_anchors, "Make the entries of the bibliography targets."),
+    Step("env-check-consistency", formulas.set_formulas, "Set all formulas, with KaTeX."),
+    Step("env-check-consistency", margins.collect, "Keep the definitions for the margins."),
+    Step("resolved", chapters.name_chapters, "Give a link to a chapter its number as text."),
+    Step("written", exercises.frame_exercises, "Frame exercises, and fold solutions."),
+    Step("written", captions.code_below_figures, "Put the folded code of a figure below it."),
+    Step("written", formulas.keep_marks, "Keep punctuation and the formula before it together."),
+    Step("written", margins.add_notes, "Put definitions and citations into the margin."),
+    Step("doctree-resolved", INDEX.collect, "Collect the entries of the search index."),
+    Step("html-page-context", head.describe_page, "Describe the page, and load its typefaces."),
+    Step("html-collect-pages", search_index.search_page, "Add the page search.html."),
+    Step("build-finished", widgets.write_widgets, "Write the code of the live figures."),
+    Step("build-finished", INDEX.write, "Write the search index."),
+    Step("build-finished", lean.finish, "Make the pages light and accessible."),
+)
+
+
+class ReadSteps(SphinxTransform):
+    """The steps on the document of a page when it is read."""
+
+    default_priority = 850  # after smart quotes, before messages about the document
+
+    def apply(self, **kwargs: Any) -> None:
+        """Run the steps in order."""
+        run("read", self)
+
+
+class ResolvedSteps(SphinxPostTransform):
+    """The steps on the document of a page before its links are resolved."""
+
+    default_priority = 5
+
+    def run(self, **kwargs: Any) -> None:
+        """Run the steps in order."""
+        run("resolved", self)
+
+
+class WrittenSteps(SphinxPostTransform):
+    """The steps on the document of a page before it is written."""
+
+    default_priority = 900
+
+    def run(self, **kwargs: Any) -> None:
+        """Run the steps in order."""
+        run("written", self)
+
+
+TRANSFORMS = ("read", "resolved", "written")
+
+
+def run(moment: str, transform: SphinxTransform) -> None:
+    """Run the steps of a moment on the document of a page."""
+    for step in STEPS:
+        if step.moment == moment:
+            step.function(transform.document, transform.env)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Connect all steps to Sphinx."""
+    app.add_builder(BookBuilder, override=True)
+    app.add_html_math_renderer(
+        "katex",
+        inline_renderers=(formulas.visit_inline, None),
+        block_renderers=(formulas.visit_block, None),
+    )
+    app.add_css_file("katex/katex.css")
+    app.add_css_file(styles.SHEET)
+    app.add_node(captions.numbered_figure, html=(captions.open_figure, captions.close_figure))
+    app.add_node(captions.numbered_caption, html=(captions.open_caption, captions.close_caption))
+    app.add_directive("live-figure-of", cover.LiveFigureOf)
+    app.add_directive("thumbnail", cover.Thumbnail)
+    app.add_directive("translator-link", cover.TranslatorLink)
+    app.add_transform(ReadSteps)
+    app.add_post_transform(ResolvedSteps)
+    app.add_post_transform(WrittenSteps)
+    for step in STEPS:
+        if step.moment not in TRANSFORMS:
+            app.connect(step.moment, step.function)
+    # Before napoleon, whose priority is 500.
+    app.connect("autodoc-process-docstring", reference.keep_first_line, priority=400)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,15 @@
+"""The code of the live figures, and the models that the translator loads when its reader asks."""
+
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+from tfmr.widgets.linker import write_scripts
+from tfmr.widgets.translator import write_models
+
+
+def write_widgets(app: Sphinx, failure: Exception | None) -> None:
+    """Write the scripts and styles of ``tfmr/widgets``, and the models, to the site."""
+    if failure is None:
+        write_scripts(Path(app.outdir, "_static", "widgets"))
+        write_models(Path(app.outdir, "_static", "models"))
