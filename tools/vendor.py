@@ -37,9 +37,10 @@ COPIED = {
     "@fontsource/source-serif-4/LICENSE": "fonts",
     "minisearch/dist/umd/index.js": "minisearch",
     "minisearch/LICENSE.txt": "minisearch",
+    "bootstrap-icons/LICENSE": "icons",
 }
 """Files that the site loads as they are, and their folders on it: the text face Source Serif 4
-(three styles of its Latin part) and the ranking of the search."""
+(three styles of its Latin part), the ranking of the search, and the licence of the icons."""
 
 FONTS = (
     "AMS-Regular",

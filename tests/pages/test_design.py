@@ -19,7 +19,7 @@ from tfmr.figures import palette
 from tfmr.figures.narrow import NARROW
 from tools import ROOT
 from tools.notebooks import chapters
-from tools.site import captions, card, figures, opener, styles
+from tools.site import captions, card, figures, opener
 
 FONTS = SITE / "_static" / "fonts"
 CHAPTERS = [f"{path.stem}.html" for path in chapters() if path.stem != "translator"]
@@ -288,11 +288,6 @@ def test_a_canonical_address_and_a_picture_only_for_a_published_book(
 def test_the_card_has_the_size_that_messengers_expect() -> None:
     with Image.open(SITE / card.CARD) as picture:
         assert picture.size == card.CARD_SIZE
-
-
-def test_style_sheet_needs_its_parts(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="expected the parts of the style sheet"):
-        styles.style_sheet(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -21,24 +21,20 @@ from tools.site import chapters, formulas, head, launch, reference, steps
         "https://github.com/owner/name.git",
     ],
 )
-def test_launch_buttons_need_the_repository(given: str) -> None:
-    options = launch.launch_options(given)
-    assert options["repository_url"] == "https://github.com/owner/name"
-    assert options["use_repository_button"] is True
-    assert options["launch_buttons"]["colab_url"]
-    assert options["launch_buttons"]["binderhub_url"]
-
-
-def test_no_repository_no_button() -> None:
-    assert not any(launch.launch_options("").values())
+def test_buttons_lead_to_the_repository_and_open_a_notebook(given: str) -> None:
+    made = launch.buttons(given, "book/02-gates.ipynb")
+    assert made["repository"] == "https://github.com/owner/name"
+    assert list(made["launch"]) == ["Binder", "Colab"]
+    assert made["launch"]["Colab"].endswith("/github/owner/name/blob/main/book/02-gates.ipynb")
+    assert launch.buttons(given, "book/glossary.md")["launch"] == {}
 
 
 @pytest.mark.parametrize(
     "given", ["owner/name", "https://example.org/a/b", "git@github.com:owner/name"]
 )
 def test_an_invalid_repository_is_rejected(given: str) -> None:
-    with pytest.raises(ExtensionError, match="expected Repository in pyproject"):
-        launch.launch_options(given)
+    with pytest.raises(ExtensionError, match="Repository in pyproject"):
+        launch.buttons(given, "")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Figures: the pictures, drawings and live figures that a notebook stores as outputs.
 
-Most pictures have a second, narrow layout in the metadata of their output. It is written to
-``_static/narrow`` with the name of the picture, and phones display it (see ``lean``).
+Most pictures have a second, narrow layout in the metadata of their output, which phones display.
 """
 
 import base64
@@ -18,13 +17,17 @@ from docutils import nodes
 from PIL import Image
 from sphinx.environment import BuildEnvironment
 
+from tfmr.figures.narrow import NARROW as INCHES
+
 PNG = "image/png"
 SVG = "image/svg+xml"
 PICTURES = (PNG, SVG)
 LIVE = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
 NARROW = "_static/narrow"
-"""The folder of the layouts for phones."""
+"""The folder of the layouts for phones; a layout has the name of its picture."""
+STYLE = re.compile(r'<style>.*?</style>| style="[^"]*"', re.DOTALL)
+NARROW_WIDTH = round(96 * INCHES)
 
 
 def is_mime_bundle(node: nodes.Node) -> bool:
@@ -76,19 +79,38 @@ def inline_drawings(document: nodes.document, env: BuildEnvironment) -> None:
             if part.get("mime_type") == SVG:
                 image = next(part.findall(nodes.image))
                 svg = Path(env.srcdir, image["uri"].lstrip("/")).read_text("utf-8")
-                svg = re.sub(r'href="([\w-]+)\.ipynb', r'href="\1.html', svg)
+                svg = re.sub(r'href="([\w-]+)\.ipynb', r'href="\1.html', svg[svg.index("<svg") :])
+                # The style sheet of the site has its style. An image hides the links in it.
+                svg = STYLE.sub("", svg).replace('role="img"', 'role="group"', 1)
                 part.children = [nodes.raw("", svg, format="html")]
 
 
-def write_narrow_layouts(document: nodes.document, env: BuildEnvironment) -> None:
-    """Write the layout for phones of every picture that has one."""
+def compress_pictures(document: nodes.document, env: BuildEnvironment) -> None:
+    """Store pictures as lossless WebP, a third of a PNG, with their size and layout for phones."""
     source = Path(env.doc2path(env.docname))
     if source.suffix != ".ipynb":
         return
-    folder = Path(env.app.outdir, NARROW)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, picture in narrow_layouts(json.loads(source.read_text(encoding="utf-8"))):
-        picture.save(folder / f"{name}.webp", lossless=True, quality=100, method=4)
+    layouts = dict(narrow_layouts(json.loads(source.read_text(encoding="utf-8"))))
+    for image in document.findall(nodes.image):
+        file = Path(env.srcdir, image["uri"].lstrip("/"))
+        if file.suffix != ".png":
+            continue
+        with Image.open(file) as picture:
+            width = float(image.get("width", picture.width))
+            image["width"] = str(round(width))
+            image["height"] = str(round(width * picture.height / picture.width))
+            write_webp(picture, file.with_suffix(".webp"))
+        image["uri"] = image["uri"].removesuffix("png") + "webp"
+        if file.stem in layouts:
+            layout = layouts[file.stem]
+            image["narrow"] = str(round(NARROW_WIDTH * layout.height / layout.width))
+            write_webp(layout, Path(env.app.outdir, NARROW, f"{file.stem}.webp"))
+
+
+def write_webp(picture: Image.Image, file: Path) -> None:
+    """Write a picture without loss."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    picture.save(file, lossless=True, quality=100, method=4)
 
 
 def narrow_layouts(notebook: dict[str, Any]) -> Iterator[tuple[str, Image.Image]]:

@@ -23,6 +23,7 @@ from tools.site.hues import in_formula
 MARKS = re.compile(r"[.,;:!?)\]’”%]+")
 ENDS = "</span>" * 3
 """The ends of the last part of a formula in a line, of what is drawn, and of the formula."""
+STYLED = re.compile(r'<(?P<before>[^<>]*) style="(?P<style>[^"]*)"(?P<after>[^<>]*)>')
 SCRIPT = Path(__file__).with_suffix(".cjs")
 
 
@@ -77,9 +78,28 @@ def set_formulas(app: Sphinx, env: BuildEnvironment) -> None:
     ]
     if wrong:
         raise ExtensionError("\n".join(map(str, wrong)))
+    rules: dict[str, str] = {}
     env.formulas = {  # type: ignore[attr-defined]
-        each: result["html"] for each, result in zip(pages, done, strict=True)
+        each: without_styles(result["html"], rules)
+        for each, result in zip(pages, done, strict=True)
     }
+    env.formula_rules = rules  # type: ignore[attr-defined]
+
+
+def without_styles(html: str, rules: dict[str, str]) -> str:
+    """A formula with classes in place of style attributes, which the policy of a page forbids.
+
+    ``rules`` has the class of each style, and receives new ones.
+    """
+
+    def with_class(found: re.Match[str]) -> str:
+        name = rules.setdefault(found["style"].rstrip(";"), f"math-{len(rules)}")
+        tag = found["before"] + found["after"]
+        if ' class="' in tag:
+            return "<" + tag.replace(' class="', f' class="{name} ', 1) + ">"
+        return f'<{tag} class="{name}">'
+
+    return STYLED.sub(with_class, html)
 
 
 def keep_marks(document: nodes.document, env: BuildEnvironment) -> None:

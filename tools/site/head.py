@@ -1,6 +1,9 @@
-"""The head of a page: its description, its address, and the typefaces that it needs first."""
+"""The head of a page: its description, its addresses, and the typefaces that it needs first."""
 
 import re
+from collections.abc import Callable
+from functools import cache, partial
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,8 @@ from sphinx.application import Sphinx
 from tools import ROOT, published
 from tools.site import LANGUAGE
 from tools.site.card import CARD
+from tools.site.icons import icon
+from tools.site.styles import SHEET, version
 
 DESCRIPTION_LENGTH = 200
 PLAIN_PAGES = {
@@ -48,6 +53,19 @@ def published_tags(page: str, root: Path = ROOT) -> str:
     )
 
 
+@cache
+def checksum(file: Path) -> str:
+    """A short hash of a file, by which its address changes when the file does."""
+    return sha256(file.read_bytes()).hexdigest()[:8]
+
+
+def asset(app: Sphinx, pathto: Callable[..., str], name: str) -> str:
+    """The address of a script or of the style sheet."""
+    root = Path(app.srcdir)
+    made = version(root) if name == SHEET else checksum(Path(app.outdir, "_static", name))
+    return f"{pathto(f'_static/{name}', 1)}?v={made}"
+
+
 def describe_page(
     app: Sphinx,
     pagename: str,
@@ -55,7 +73,9 @@ def describe_page(
     context: dict[str, Any],
     doctree: nodes.document | None,
 ) -> None:
-    """Add what search engines and messengers display, and load the typefaces early."""
+    """Add what search engines and messengers display, and what the template draws and loads."""
+    context["icon"] = icon
+    context["asset"] = partial(asset, app, context["pathto"])
     text = description(doctree) if doctree is not None else PLAIN_PAGES.get(pagename, "")
     if not text:
         text = f"Source code of {pagename.removeprefix('_modules/').replace('/', '.')}."

@@ -5,38 +5,43 @@ from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
-from sphinx.config import Config
 from sphinx.errors import ExtensionError
 
 from tools import published
 
-ADDRESS = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+")
+ADDRESS = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?")
 SERVICES = {
-    "notebook_interface": "jupyterlab",
-    "binderhub_url": "https://mybinder.org",
-    "colab_url": "https://colab.research.google.com",
+    "Binder": "https://mybinder.org/v2/gh/{name}/main?urlpath=lab/tree/{file}",
+    "Colab": "https://colab.research.google.com/github/{name}/blob/main/{file}",
 }
 
 
-def launch_options(repository: str) -> dict[str, Any]:
-    """Theme options for a repository; without one, options for no buttons."""
-    address = repository.strip().removesuffix("/").removesuffix(".git")
-    if not address:
-        return {"repository_url": "", "use_repository_button": False, "launch_buttons": {}}
-    if not ADDRESS.fullmatch(address):
+def buttons(repository: str, file: str) -> dict[str, Any]:
+    """The addresses of the repository, and of the services that open ``file`` if it is a notebook.
+
+    Raises:
+        ExtensionError: if ``repository`` is not the address of a repository on GitHub.
+    """
+    found = ADDRESS.fullmatch(repository)
+    if found is None:
         raise ExtensionError(
             "expected Repository in pyproject.toml to be the address of the repository, such as "
             f"https://github.com/owner/name, got {repository!r}"
         )
+    services = SERVICES if file.endswith(".ipynb") else {}
     return {
-        "repository_url": address,
-        "repository_branch": "main",
-        "use_repository_button": True,
-        "launch_buttons": dict(SERVICES),
+        "repository": f"https://github.com/{found[1]}",
+        "launch": {
+            service: address.format(name=found[1], file=file)
+            for service, address in services.items()
+        },
     }
 
 
-def add_buttons(app: Sphinx, config: Config) -> None:
-    """Set the theme options from the address in ``pyproject.toml``."""
-    address = published("Repository", Path(app.srcdir)) or ""
-    config.html_theme_options.update(launch_options(address))
+def add_buttons(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Give the template the addresses, if the project is published."""
+    repository = published("Repository", Path(app.srcdir))
+    if repository:
+        context.update(buttons(repository, context.get("sourcename", "")))

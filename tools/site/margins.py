@@ -1,15 +1,13 @@
 """On a wide page, definitions and citations stand in the margin beside the text.
 
 The first link of a page to a term of the glossary or to a paper puts a note beside its paragraph:
-the first sentence of the definition, or the title of the paper. Notes that would be much taller
-than their paragraph are left out, since they would leave a gap in the text. Narrow pages and paper
-show no notes: there, the links lead to the same text.
+the first sentence of the definition, or the title of the paper. The style sheet shows the notes
+that have room beside the paragraph. Narrow pages and paper show no notes: there, the links lead to
+the same text.
 """
 
-import math
 import re
-from html import escape, unescape
-from typing import NamedTuple
+from html import escape
 
 from docutils import nodes
 from pybtex.richtext import Text
@@ -22,27 +20,6 @@ from tools.site.tex_text import html_scripts, marked_math
 GLOSSARY = "book/glossary"
 LINK = re.compile(r"(glossary|bibliography)\.html#(.+)")
 SENTENCE = re.compile(r".*?[.!?](?= [A-Z]|$)")
-BESIDE = 3
-"""Maximum number of notes beside one paragraph: more would be taller than most paragraphs."""
-
-
-class Column(NamedTuple):
-    """A column of text: the mean number of letters of a line, and the height of a line in pixels.
-
-    Both are the same on every page that is wide enough for notes (``book/_style``).
-    """
-
-    letters: int
-    line: float
-
-    def height(self, text: str) -> float:
-        """The height of a paragraph."""
-        return math.ceil(len(text) / self.letters) * self.line
-
-
-TEXT, MARGIN = Column(70, 28.8), Column(29, 17.5)
-BETWEEN = 7.2
-"""Pixels between two notes."""
 
 
 def plain(node: nodes.Node) -> str:
@@ -104,7 +81,7 @@ def add_notes(document: nodes.document, env: BuildEnvironment) -> None:
             if (found := LINK.search(link.get("refuri", "")))
         )
         notes = dict.fromkeys(texts[page].get(anchor, "") for page, anchor in map(groups, links))
-        new = fitting([note for note in notes if note and note not in noted], plain(paragraph))
+        new = [note for note in notes if note and note not in noted]
         if new:
             noted.update(new)
             html = "".join(f"<p>{note}</p>" for note in new)
@@ -114,18 +91,6 @@ def add_notes(document: nodes.document, env: BuildEnvironment) -> None:
             box += nodes.raw(
                 "", f'<div class="margin-notes" role="note">{html}</div>', format="html"
             )
-
-
-def fitting(notes: list[str], paragraph: str) -> list[str]:
-    """The notes that are together at most one line taller than a paragraph, as estimated."""
-    room = TEXT.height(paragraph) + TEXT.line
-    kept: list[str] = []
-    for note in notes:
-        height = MARGIN.height(unescape(re.sub(r"<[^>]*>", "", note)))
-        if height <= room and len(kept) < BESIDE:
-            kept.append(note)
-            room -= height + BETWEEN
-    return kept
 
 
 def groups(found: re.Match[str]) -> tuple[str, str]:

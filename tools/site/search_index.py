@@ -22,9 +22,6 @@ from tools.site.tex_text import plain_math
 
 WORDS = Path(__file__).with_name("search_words.yml")
 INDEX = Path("_static", "search", "index.js")
-UNUSED = ("searchtools.js", "language_data.js")
-"""Sphinx's search scripts, which its basic theme copies to every site."""
-
 SECTION, TERM, EXERCISE, REFERENCES, API = range(5)
 """Kinds of entries, which the ranking distinguishes."""
 
@@ -223,7 +220,7 @@ class Index:
         return {"pages": pages, "entries": columns, **yaml.safe_load(WORDS.read_text("utf-8"))}
 
     def write(self, app: Sphinx, failure: Exception | None) -> None:
-        """Write the script that a page loads at the first search, and remove Sphinx's scripts."""
+        """Write the script that a page loads at the first search."""
         if failure is not None or app.builder.format != "html":
             return
         for docname in app.env.found_docs - set(self.pages):  # pages of an earlier build
@@ -232,8 +229,6 @@ class Index:
         file = Path(app.outdir, INDEX)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"window.bookIndex = {text};\n", encoding="utf-8")
-        for name in UNUSED:
-            Path(app.outdir, "_static", name).unlink(missing_ok=True)
 
 
 def replace_sphinx_search(app: Sphinx) -> None:

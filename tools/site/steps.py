@@ -23,7 +23,6 @@ from tools.site import (
     formulas,
     head,
     launch,
-    lean,
     margins,
     opener,
     reference,
@@ -45,20 +44,18 @@ class Step(NamedTuple):
 INDEX = search_index.Index()
 
 STEPS = (
-    Step("config-inited", launch.add_buttons, "Add buttons that open a published chapter."),
     Step("config-inited", reference.write_pages, "Write a page for each module of the package."),
-    Step("builder-inited", styles.write_style_sheet, "Write the style sheet of the book."),
     Step("builder-inited", card.write_card, "Draw the picture for messengers."),
     Step("builder-inited", search_index.replace_sphinx_search, "Turn Sphinx's own index off."),
     Step("source-read", reference.fill_page, "List the exports and modules on the first page."),
     Step("read", chapters.number_title, "Add the number of a chapter to its title."),
     Step("read", figures.describe_pictures, "Give pictures their alternative text."),
+    Step("read", figures.compress_pictures, "Make pictures small, and lay them out for phones."),
     Step("read", figures.place_live_figures, "Give live figures their place, with a text."),
     Step("read", bibliography.link_citations, "Link citations to the bibliography."),
     Step("read", figures.inline_drawings, "Put drawings into the page, so that they have links."),
     Step("read", opener.open_chapter, "Mark the question and the strip of a chapter."),
     Step("read", captions.number_figures, "Number figures, and give them a caption."),
-    Step("read", figures.write_narrow_layouts, "Write the layouts of pictures for phones."),
     Step("env-updated", bibliography.add_anchors, "Make the entries of the bibliography targets."),
     Step("env-check-consistency", formulas.set_formulas, "Set all formulas, with KaTeX."),
     Step("env-check-consistency", margins.collect, "Keep the definitions for the margins."),
@@ -68,11 +65,12 @@ STEPS = (
     Step("written", formulas.keep_marks, "Keep punctuation and the formula before it together."),
     Step("written", margins.add_notes, "Put definitions and citations into the margin."),
     Step("doctree-resolved", INDEX.collect, "Collect the entries of the search index."),
-    Step("html-page-context", head.describe_page, "Describe the page, and load its typefaces."),
+    Step("html-page-context", head.describe_page, "Describe the page, and name what it loads."),
+    Step("html-page-context", launch.add_buttons, "Add buttons that open a published chapter."),
     Step("html-collect-pages", search_index.search_page, "Add the page search.html."),
     Step("build-finished", widgets.write_widgets, "Write the code of the live figures."),
     Step("build-finished", INDEX.write, "Write the search index."),
-    Step("build-finished", lean.finish, "Make the pages light and accessible."),
+    Step("build-finished", styles.write_style_sheet, "Write the rules that the pages use."),
 )
 
 
@@ -124,8 +122,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
         inline_renderers=(formulas.visit_inline, None),
         block_renderers=(formulas.visit_block, None),
     )
-    app.add_css_file("katex/katex.css")
-    app.add_css_file(styles.SHEET)
     app.add_node(captions.numbered_figure, html=(captions.open_figure, captions.close_figure))
     app.add_node(captions.numbered_caption, html=(captions.open_caption, captions.close_caption))
     app.add_directive("live-figure-of", cover.LiveFigureOf)

@@ -1,0 +1,161 @@
+"""The HTML of the pages, their pictures, and their style sheet."""
+
+import json
+import re
+from base64 import b64encode
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from docutils import nodes
+from docutils.utils import new_document
+from PIL import Image
+
+from tests.pages.conftest import SITE, page_names
+from tools import ROOT
+from tools.site import figures, formulas, icons, styles
+
+TEXTS = {name: (SITE / name).read_text("utf-8") for name in page_names()}
+LAYOUT = (ROOT / "book/_templates/layout.html").read_text("utf-8")
+SCRIPT = re.compile(r"<script(?![^>]* src=)(?![^>]*json)[^>]*>")
+
+
+@pytest.fixture(params=TEXTS)
+def text(request: pytest.FixtureRequest) -> str:
+    """The HTML of a page, without the data of its figures."""
+    return re.sub(r"(<script[^>]*json[^>]*>).*?</script>", r"\1", TEXTS[request.param])
+
+
+def test_a_page_needs_no_exception_from_its_policy(text: str) -> None:
+    [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy in LAYOUT
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert "unsafe" not in policy
+    tags = "".join(re.findall(r"<[a-zA-Z][^<>]*>", text))
+    assert re.findall(r"\s(?:style|on\w+)=", tags) == []
+    assert SCRIPT.findall(text) == []
+    assert "<style" not in text
+
+
+def test_a_page_loads_its_files_once_and_in_order(text: str) -> None:
+    address = re.compile(r' (?:src|href)="[^"]*_static/([\w/]+\.(?:js|css))\?v=\w{8}"')
+    names = address.findall(text)
+    live = ["live/host.js"] if 'class="live-figure"' in text else []
+    assert names == ["first.js", "site.css", "frame.js", "search/open.js", *live]
+
+
+def test_the_html_of_a_page_is_valid_where_sphinx_writes_it_otherwise(text: str) -> None:
+    assert "doc-biblioentry" not in text
+    assert re.findall(r"<th[^>]*>\s*(?:<p>\s*</p>)?\s*</th>", text) == [], "a header without text"
+    for term in re.findall(r'<dt class="sig .*?</dt>', text, re.DOTALL):
+        assert "<dl" not in term
+        assert "<dd" not in term
+
+
+def test_a_picture_has_its_size_and_those_further_down_come_later(text: str) -> None:
+    article = text.partition("<article")[2].partition("</article>")[0]
+    pictures = re.findall(r"<img [^>]*>", article)
+    for number, picture in enumerate(pictures):
+        assert re.search(r' width="\d+" height="\d+"', picture)
+        assert ".png" not in picture
+        assert number == 0 or 'loading="lazy"' in picture
+
+
+def test_the_site_has_no_files_of_the_theme() -> None:
+    folders = {path.name for path in (SITE / "_static").iterdir() if path.is_dir()}
+    assert folders == {
+        *("fonts", "icons", "katex", "live", "minisearch"),
+        *("models", "narrow", "search", "thumbnails", "widgets"),
+    }
+
+
+def test_the_rules_of_a_style_sheet_that_occur_stay() -> None:
+    css = styles.used(
+        """.used { color: red } .unused { color: blue }
+        a[href*="terms.html#"] { color: tan } a[href*="other.html#"] { color: teal }""",
+        {"used", "a", "href", "terms.html#"},
+    )
+    assert ".used{color:red" in css
+    assert "unused" not in css
+    assert re.search(r'a\[href\*="?terms\.html#"?\]\{color:tan\}', css)
+    assert "teal" not in css
+
+
+def test_names_come_from_the_tags_of_pages_and_from_scripts(tmp_path: Path) -> None:
+    (tmp_path / "_static" / "search").mkdir(parents=True)
+    (tmp_path / "page.html").write_text('<p class="one two"><a href="x.html#y">a word</a>')
+    (tmp_path / "_static" / "frame.js").write_text('add("three")')
+    (tmp_path / "_static" / "search" / "open.js").write_text('"four"')
+    found = styles.names(tmp_path)
+    assert {"one", "two", "three", "four", "p", "class", "x.html#"} <= found
+    assert "word" not in found
+
+
+def test_the_address_of_the_style_sheet_changes_with_its_sources(tmp_path: Path) -> None:
+    (tmp_path / "book" / "_style").mkdir(parents=True)
+    part = tmp_path / "book" / "_style" / "1.css"
+    found = []
+    for text in ("a", "b"):
+        part.write_text(text)
+        styles.version.cache_clear()
+        found.append(styles.version(tmp_path))
+    assert found[0] != found[1]
+    assert len({re.findall(r"site\.css\?v=(\w+)", text)[0] for text in TEXTS.values()}) == 1
+
+
+def test_the_style_sheet_needs_its_parts(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="_style"):
+        list(styles.book_sheets(tmp_path))
+
+
+def test_a_style_in_a_formula_becomes_a_class() -> None:
+    rules: dict[str, str] = {}
+    html = '<i class="a" style="top:1em;"><b style="top:1em"></b><b style="left:2em;" id="c"></b>'
+    assert formulas.without_styles(html, rules) == (
+        '<i class="math-0 a"><b class="math-0"></b><b id="c" class="math-1"></b>'
+    )
+    assert rules == {"top:1em": "math-0", "left:2em": "math-1"}
+    assert styles.rules_of(rules) == ".math-0:not(#s){top:1em}\n.math-1:not(#s){left:2em}"
+
+
+def test_an_icon_is_a_drawing() -> None:
+    text = icons.icon("sun", "theme-switch", "light")
+    assert text.startswith('<svg class="icon theme-switch" data-mode="light" viewBox="0 0 16 16"')
+    assert text.endswith("</svg>")
+    assert icons.icon("list").startswith('<svg class="icon" viewBox')
+
+
+def png(width: int, height: int) -> bytes:
+    pixels = np.random.default_rng(0).integers(0, 4, (height, width, 3), dtype=np.uint8) * 80
+    buffer = BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def test_a_picture_becomes_smaller_without_loss(tmp_path: Path) -> None:
+    picture, narrow = png(60, 40), png(80, 100)
+    metadata = {figures.PNG: {"width": 30, "narrow": b64encode(narrow).decode()}}
+    output = {"data": {figures.PNG: b64encode(picture).decode()}, "metadata": metadata}
+    (tmp_path / "page.ipynb").write_text(json.dumps({"cells": [{"outputs": [output]}]}))
+    [(name, _)] = figures.narrow_layouts({"cells": [{"outputs": [output]}]})
+    (tmp_path / f"{name}.png").write_bytes(picture)
+    document = new_document("page")
+    document += [nodes.image(uri=f"/{name}.png", width="30"), nodes.image(uri="/map.svg")]
+    env: Any = SimpleNamespace(
+        docname="page",
+        srcdir=tmp_path,
+        app=SimpleNamespace(outdir=tmp_path),
+        doc2path=lambda docname: tmp_path / f"{docname}.ipynb",
+    )
+    figures.compress_pictures(document, env)
+    image, drawing = document
+    assert (image["uri"], image["width"], image["height"]) == (f"/{name}.webp", "30", "20")
+    assert image["narrow"] == str(round(figures.NARROW_WIDTH * 100 / 80))
+    assert drawing["uri"] == "/map.svg"
+    pairs = {picture: tmp_path, narrow: tmp_path / figures.NARROW}
+    for content, folder in pairs.items():
+        with Image.open(folder / f"{name}.webp") as made, Image.open(BytesIO(content)) as given:
+            assert np.array_equal(np.asarray(made), np.asarray(given))
