@@ -212,7 +212,8 @@ def test_every_kind_of_mistake_is_a_warning(
     book: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     build_fails(book, tmp_path / "site", *WARNINGS)
-    lines = [line for line in capfd.readouterr().err.splitlines() if "WARNING" in line]
+    printed = capfd.readouterr().err.splitlines()
+    lines = [line for line in printed if "WARNING" in line or "ERROR" in line]
     assert len(lines) == len(WARNINGS)
     for named in WARNINGS.values():
         assert any(named in line for line in lines), named

@@ -4,7 +4,7 @@ A notebook loads the code of a widget from a string, where relative imports do n
 that is opened from a disk cannot load modules at all. So each module becomes a function that is
 called once and returns its exports:
 
-.. code-block:: javascript
+.. code-block:: text
 
     modules["lib/format.js"] = (() => {
       …the code of the file, without import and export…
