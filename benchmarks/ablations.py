@@ -26,9 +26,9 @@ from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.errors import TfmrError
+from tfmr.metrics import exact_match
 from tfmr.special_tokens import PAD
 from tfmr.train.config import Recipe, find_recipe
-from tfmr.train.evaluation import exact_match
 from tfmr.train.schedule import learning_rate
 from tfmr.train.trainer import Trainer
 from tfmr.translator import Translator

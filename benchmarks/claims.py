@@ -21,10 +21,10 @@ from benchmarks.speed import OWN, PEAK
 from benchmarks.tables import README, fastest, render
 from benchmarks.timing import ratio
 from benchmarks.trained import MODEL, weights_fingerprint
+from tfmr import checkpoint
 from tfmr.family.tasks import TASKS
 from tfmr.model import Transformer
 from tfmr.records import FOLDER
-from tfmr.train import checkpoint
 
 Claims = Iterator[tuple[str, bool]]
 """Statements, and whether they hold."""

@@ -31,9 +31,9 @@ from tfmr.decode import translate
 from tfmr.errors import TfmrError
 from tfmr.fast import prepare
 from tfmr.layers import FeedForward
+from tfmr.metrics import bleu
 from tfmr.model import Transformer
 from tfmr.special_tokens import PAD
-from tfmr.train.evaluation import bleu
 
 TOKENS_PER_BATCH = 4096
 Ablations = list[tuple[Row, AbstractContextManager[None]]]

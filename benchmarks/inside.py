@@ -60,9 +60,9 @@ from tfmr.decoder import DecoderBlock
 from tfmr.errors import TfmrError
 from tfmr.fast import prepare
 from tfmr.layers import FeedForward
+from tfmr.metrics import bleu
 from tfmr.model import Transformer
 from tfmr.special_tokens import BOS, PAD
-from tfmr.train.evaluation import bleu
 from tfmr.translator import DecoderState, IncrementalTranslator
 
 TOKENS_PER_BATCH = 1024

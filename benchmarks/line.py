@@ -21,13 +21,13 @@ from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.bootstrap import bleu_statistics, corpus_bleu, interval, resample
+from tfmr.checkpoint import load_translator
 from tfmr.data import corpora
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
 from tfmr.fast import prepare
-from tfmr.train.checkpoint import load_translator
+from tfmr.metrics import bleu
 from tfmr.train.config import find_recipe
-from tfmr.train.evaluation import bleu
 from tfmr.train.run import Run
 
 SYSTEMS = {

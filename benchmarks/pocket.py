@@ -14,8 +14,8 @@ from pathlib import Path
 import tyro
 
 from benchmarks import record
+from tfmr import checkpoint
 from tfmr.errors import TfmrError, require
-from tfmr.train import checkpoint
 
 
 @dataclass(frozen=True)

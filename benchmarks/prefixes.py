@@ -25,8 +25,8 @@ from tfmr.data.tokenizer import Tokenizer
 from tfmr.family.generate import answer
 from tfmr.family.t5 import T5, T5Config
 from tfmr.family.training import train
+from tfmr.metrics import bleu
 from tfmr.special_tokens import BOS, EOS, PAD
-from tfmr.train.evaluation import bleu
 
 PREFIXES = {
     "german": "translate english to german: ",

@@ -30,9 +30,9 @@ from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
 from tfmr.fast import prepare
+from tfmr.metrics import bleu
 from tfmr.model import Transformer
 from tfmr.train.config import TrainConfig, find_recipe
-from tfmr.train.evaluation import bleu
 from tfmr.train.trainer import StepRecord, Trainer
 from tfmr.translator import Translator
 

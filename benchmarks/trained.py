@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from benchmarks import record
+from tfmr import checkpoint
+from tfmr.checkpoint import load_translator
 from tfmr.data import corpora
 from tfmr.data.corpus import Corpus
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
 from tfmr.model import Transformer
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import load_translator
 
 MODEL = record.FOLDER / "multi30k-de-en" / "model.safetensors"
 Row = dict[str, Any]

@@ -21,14 +21,14 @@ import tyro
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks import record
+from tfmr import checkpoint
 from tfmr.data import corpora
 from tfmr.data.corpus import SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError
 from tfmr.fast import prepare
-from tfmr.train import checkpoint
-from tfmr.train.evaluation import bleu, exact_match
+from tfmr.metrics import bleu, exact_match
 from tfmr.translator import Translator
 from tfmr.widgets import linker
 from tfmr.widgets.translator import MODELS, ShippedModel, write_models

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import tfmr
+from tfmr import checkpoint
 from tfmr.__main__ import main
 from tfmr.data import corpora, pocket
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.train import checkpoint
 from tfmr.train.config import find_recipe
 from tfmr.train.run import Run
 
@@ -215,7 +215,7 @@ def test_a_closed_pipe_and_an_interrupt(monkeypatch, capsys, model: Path) -> Non
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tfmr.train.checkpoint.load", stop)
+    monkeypatch.setattr("tfmr.checkpoint.load", stop)
     with pytest.raises(SystemExit) as end:
         command(monkeypatch, "translate", "--model", model, "a")
     assert end.value.code == 130

@@ -14,8 +14,8 @@ Every module contains one idea and imports only from the modules before it:
     errors → wording → notebook → records → special_tokens → dtype → config → translator → recurrent
            → kv_cache → attention → additive_attention → local_attention → tiled_attention
            → position → layers → encoder → decoder → model → seq2seq → registry → fast → data
-           → decode → train → analysis → sequence_layers → complexity → training_memory
-           → scaling_law → family → figures → widgets → commands → __main__
+           → checkpoint → decode → metrics → train → analysis → sequence_layers → complexity
+           → training_memory → scaling_law → family → figures → widgets → commands → __main__
 
 The axis names in the jaxtyping annotations are the same everywhere; the appendix *Notation* of the
 book defines them.
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         padding_mask,
         scaled_dot_product_attention,
     )
+    from tfmr.checkpoint import load_translator
     from tfmr.config import BlockConfig, TransformerConfig
     from tfmr.data.tokenizer import Tokenizer
     from tfmr.decode import beam_search, greedy_search, translate
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from tfmr.fast import prepare
     from tfmr.model import Transformer
     from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
-    from tfmr.train.checkpoint import load_translator
 
 __version__ = "0.1.0"
 
@@ -57,7 +57,7 @@ _MODULES = {
     "Seq2Seq": "seq2seq",
     "Seq2SeqConfig": "seq2seq",
     "Tokenizer": "data.tokenizer",
-    "load_translator": "train.checkpoint",
+    "load_translator": "checkpoint",
     "translate": "decode",
     "greedy_search": "decode",
     "beam_search": "decode",

@@ -1,6 +1,7 @@
 """The interface of translation models, shared by the Transformer and the recurrent models."""
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -8,6 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from tfmr.errors import TfmrError
+
+TRAINING_STATE = "state."
+"""Names of tensors in a checkpoint file start with this if they belong to the training."""
 
 
 @runtime_checkable
@@ -158,6 +162,23 @@ class Translator(nn.Module):
         """One logit per token of the target vocabulary; their softmax is the prediction."""
         logits: Tensor = self.output(x)
         return logits
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """As :meth:`torch.nn.Module.load_state_dict`, also for the tensors of a checkpoint file.
+
+        A file has a tied matrix under one of its names only; the others are filled in. If it has
+        the state of a training run (:data:`TRAINING_STATE`), that part is not used.
+        """
+        tensors = {n: t for n, t in state_dict.items() if not n.startswith(TRAINING_STATE)}
+        names: dict[nn.Parameter, list[str]] = {}
+        for name, parameter in self.named_parameters(remove_duplicate=False):
+            names.setdefault(parameter, []).append(name)
+        for tied in names.values():
+            given = [tensors[name] for name in tied if name in tensors]
+            tensors |= dict.fromkeys(set(tied) - set(tensors), given[0]) if given else {}
+        return super().load_state_dict(tensors, strict, assign)
 
     def count_parameters(self) -> int:
         """The number of trained parameters; a tied matrix counts once."""

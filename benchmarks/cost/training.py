@@ -14,9 +14,10 @@ from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import require
+from tfmr.metrics import bleu
 from tfmr.model import Transformer
 from tfmr.train.config import TrainConfig
-from tfmr.train.evaluation import bleu, mean_loss
+from tfmr.train.evaluation import mean_loss
 from tfmr.train.trainer import StepRecord, Trainer
 
 VOCAB = 3000

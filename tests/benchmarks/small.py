@@ -4,13 +4,13 @@ from pathlib import Path
 
 import torch
 
+from tfmr import checkpoint
+from tfmr.checkpoint import Checkpoint, named_weights
 from tfmr.config import TransformerConfig
 from tfmr.data import corpora
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.model import Transformer
 from tfmr.seq2seq import Seq2Seq
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import Checkpoint, named_weights
 
 CORPUS = corpora.load("pocket", "en-fr")
 WORDS = Tokenizer.words(text for pair in CORPUS.train for text in pair)

@@ -15,7 +15,7 @@ from benchmarks.bootstrap import (
 )
 from tfmr.data import corpora
 from tfmr.errors import TfmrError
-from tfmr.train.evaluation import bleu
+from tfmr.metrics import bleu
 
 REFERENCES = [target for _, target in corpora.load("pocket", "en-fr").train[:60]]
 SHUFFLED = REFERENCES[1:] + REFERENCES[:1]

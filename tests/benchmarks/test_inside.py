@@ -27,12 +27,13 @@ from benchmarks.record import read
 from benchmarks.trained import MODEL
 from tests.benchmarks.small import CORPUS, WORDS, saved
 from tfmr.analysis import ablate_sublayer
+from tfmr.checkpoint import load_translator
 from tfmr.data.batches import Batches
 from tfmr.decode import translate
+from tfmr.metrics import bleu
 from tfmr.model import Transformer
 from tfmr.special_tokens import BOS
-from tfmr.train.checkpoint import load_translator
-from tfmr.train.evaluation import bleu, mean_loss
+from tfmr.train.evaluation import mean_loss
 
 VALID = CORPUS.valid[:5]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.line import LENGTHS, by_length, differences
-from tfmr.train.evaluation import bleu
+from tfmr.metrics import bleu
 
 REFERENCES = [f"a man number {n} is riding a red bicycle ." for n in range(60)]
 GOOD = [r if n % 3 else r.replace("red", "blue") for n, r in enumerate(REFERENCES)]

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from tfmr import checkpoint
 from tfmr.__main__ import main
+from tfmr.checkpoint import Checkpoint, named_weights
 from tfmr.config import TransformerConfig
 from tfmr.data import pocket
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.model import Transformer
 from tfmr.special_tokens import EOS
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import Checkpoint, named_weights
 
 Command = Callable[..., tuple[str, str]]
 MAX_LENGTH = 20

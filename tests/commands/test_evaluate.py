@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.commands.conftest import Command
+from tfmr.checkpoint import load_translator
 from tfmr.data import corpora, pocket
 from tfmr.decode import translate
-from tfmr.train.checkpoint import load_translator
-from tfmr.train.evaluation import Bleu, bleu
+from tfmr.metrics import Bleu, bleu
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from tfmr.train import checkpoint
+from tfmr import checkpoint
 
 
 def test_the_exported_file_is_small_and_translates(command, model: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import tfmr
+from tfmr.checkpoint import load_translator, named_weights
 from tfmr.data import pocket
-from tfmr.train.checkpoint import load_translator, named_weights
 from tfmr.train.run_dir import read_curve
 
 ROOT = Path(tfmr.__file__).parent.parent

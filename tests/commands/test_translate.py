@@ -13,13 +13,13 @@ import torch
 
 import tfmr
 from tests.commands.conftest import MAX_LENGTH, SENTENCES, Command
+from tfmr import checkpoint
+from tfmr.checkpoint import load_translator
 from tfmr.commands.translate import _read_chunks
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import Sampling, align, translate, translate_each
 from tfmr.errors import TfmrError
 from tfmr.fast import prepare
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import load_translator
 from tfmr.translator import IncrementalTranslator, Translator
 
 ROOT = Path(tfmr.__file__).parent.parent

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfmr import translate
+from tfmr.checkpoint import load_translator
 from tfmr.data import pocket
 from tfmr.data.corpora import load_files
 from tfmr.data.text import canonical, from_form, to_form
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError
+from tfmr.metrics import bleu, exact_match, sentence_chrf
 from tfmr.records import record_path
-from tfmr.train.checkpoint import load_translator
 from tfmr.train.config import find_recipe
-from tfmr.train.evaluation import bleu, exact_match, sentence_chrf
 
 DIRECTIONS = ("en-fr", "en-ko")
 CLEAN = "Où est l'été à Gyeongju (경주)?"

@@ -18,12 +18,11 @@ import torch
 import torch._dynamo  # which Adam needs: imported once here, and not by each process
 
 import tfmr.figures.training  # noqa: F401  likewise
-from tfmr import registry
+from tfmr import checkpoint, registry
 from tfmr.__main__ import main
+from tfmr.checkpoint import Checkpoint, named_weights
 from tfmr.config import TransformerConfig
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import Checkpoint, named_weights
 
 PATIENCE = 120.0
 """Seconds after which a process that does nothing is a failure of the test."""

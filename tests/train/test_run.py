@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import tfmr
+from tfmr import checkpoint
+from tfmr.checkpoint import load_translator, named_weights
 from tfmr.data import pocket
 from tfmr.data.corpus import Corpus, StreamedPairs
 from tfmr.errors import TfmrError
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import load_translator, named_weights
 from tfmr.train.config import Recipe, read_recipe
 from tfmr.train.evaluation import Evaluator, ValidationResult, best_validation, mean_loss
 from tfmr.train.metadata import commit, corpus_fingerprint

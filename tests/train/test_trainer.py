@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import tfmr
+from tfmr.checkpoint import named_weights
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import Batches, collate
 from tfmr.decode import greedy_search
@@ -25,7 +27,6 @@ from tfmr.dtype import Arithmetic, Units
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer
 from tfmr.train import trainer as trainer_module
-from tfmr.train.checkpoint import named_weights
 from tfmr.train.config import TrainConfig
 from tfmr.train.distributed import World
 from tfmr.train.trainer import StepRecord, Trainer, compile_blocks
@@ -218,8 +219,57 @@ def test_resumed_run_is_bit_identical(
 
 def test_incomplete_state_is_an_error() -> None:
     state = make_trainer().state_dict()  # Adam has no moments before the first step
-    with pytest.raises(TfmrError, match=r"has no 'adam\.step\..*exported for inference"):
+    with pytest.raises(TfmrError, match=r"adam\.\S+, which is missing"):
         make_trainer().load_state_dict(*state)
+
+
+def changed(tensor: Tensor, number: float) -> Tensor:
+    changed = tensor.clone()
+    changed.view(-1)[-1] = number
+    return changed
+
+
+@pytest.mark.parametrize("kind", ["weight", "ema", "adam.exp_avg", "adam.exp_avg_sq", "adam.step"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(lambda x: x.double(), lambda x: x.half(), lambda x: x.long()),
+        *(lambda x: x[..., None], lambda x: x.reshape(-1)[:1].repeat(3)),
+        *(lambda x: changed(x, math.nan), lambda x: changed(x, -math.inf)),
+    ],
+)
+def test_a_damaged_state_is_rejected_before_anything_changes(
+    kind: str, damage: Callable[[Tensor], Tensor]
+) -> None:
+    """An optimiser that gets a moment of another shape can end the process."""
+    saved, trainer = make_trainer(), make_trainer(seed=4)
+    saved.run(steps=2)
+    trainer.run(steps=1)
+    tensors, progress = saved.state_dict()
+    before, _ = trainer.state_dict()
+    name = [name for name in tensors if name.startswith(f"{kind}.")][-1]
+    with pytest.raises(TfmrError, match=name):
+        trainer.load_state_dict(tensors | {name: damage(tensors[name])}, progress)
+    after, _ = trainer.state_dict()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+    assert trainer.steps_done == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"step": -1}, {"step": 2.5}, {"step": None}, {"epoch": "1"}, {"seconds": math.nan}),
+        *({"seconds": math.inf}, {"batches_done": True}, {"more": 1}),
+    ],
+)
+def test_a_damaged_progress_is_rejected(changes: dict[str, object]) -> None:
+    trainer = make_trainer()
+    trainer.run(steps=2)
+    tensors, progress = trainer.state_dict()
+    with pytest.raises(TfmrError, match=next(iter(changes))):
+        trainer.load_state_dict(tensors, progress | changes)
+    with pytest.raises(TfmrError, match="seconds"):
+        trainer.load_state_dict(tensors, {"step": 2, "epoch": 0, "batches_done": 1})
 
 
 def test_steps_neither_use_nor_change_the_global_generator() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from tfmr.checkpoint import load_translator
 from tfmr.decode.beam import beam_search, beam_search_naive
 from tfmr.errors import TfmrError
 from tfmr.records import record_path
-from tfmr.train.checkpoint import load_translator
 from tfmr.widgets import BeamFigure
 from tfmr.widgets.beam import BEAMS, FINISHED, LIVE
 

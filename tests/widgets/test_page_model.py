@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from tests.widgets.page_engine import captions
+from tfmr import checkpoint
+from tfmr.checkpoint import Checkpoint, named_weights
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import pad
 from tfmr.data.tokenizer import Tokenizer
@@ -15,8 +17,6 @@ from tfmr.errors import TfmrError
 from tfmr.model import Transformer
 from tfmr.records import record_path
 from tfmr.special_tokens import BOS
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import Checkpoint, named_weights
 from tfmr.widgets.page_model import dequantise, page_model, quantise, read_page_model, rounded
 
 

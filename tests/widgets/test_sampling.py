@@ -7,13 +7,13 @@ from functools import cache
 import pytest
 import torch
 
+from tfmr.checkpoint import load_translator
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import Sampling
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer
 from tfmr.records import record_path
 from tfmr.special_tokens import BOS, EOS
-from tfmr.train.checkpoint import load_translator
 from tfmr.widgets import SamplingFigure
 from tfmr.widgets.sampling import NAMED, uniforms
 

@@ -22,7 +22,9 @@ from tests.widgets.page_engine import (
     pocket_sentences,
     random_texts,
 )
+from tfmr import checkpoint
 from tfmr.analysis import record_attention
+from tfmr.checkpoint import Checkpoint, named_weights
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import pad
 from tfmr.data.text import canonical
@@ -34,8 +36,6 @@ from tfmr.fast import prepare
 from tfmr.model import Transformer
 from tfmr.records import record_path
 from tfmr.special_tokens import BOS, EOS, UNK
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import Checkpoint, named_weights
 from tfmr.widgets.page_model import page_model, read_page_model
 
 TOLERANCE = 1e-4

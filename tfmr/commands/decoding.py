@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
+from tfmr import checkpoint
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import ALPHA
 from tfmr.dtype import Precision, choose_arithmetic, find_units
 from tfmr.errors import require
 from tfmr.fast import prepare
-from tfmr.train import checkpoint
 from tfmr.translator import IncrementalTranslator
 
 BEAM = 4

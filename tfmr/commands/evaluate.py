@@ -14,7 +14,7 @@ from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.errors import require
 from tfmr.fast import FastTransformer, cpu_matmul_settings
-from tfmr.train.evaluation import bleu, exact_match
+from tfmr.metrics import bleu, exact_match
 from tfmr.translator import IncrementalTranslator
 
 

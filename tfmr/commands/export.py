@@ -4,8 +4,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfmr import checkpoint
 from tfmr.errors import TfmrError, require
-from tfmr.train import checkpoint
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 import torch
 import tyro
 
+from tfmr.checkpoint import write_atomic
 from tfmr.commands.data import Data
 from tfmr.data.corpus import Corpus
 from tfmr.errors import require
-from tfmr.train.checkpoint import write_atomic
 from tfmr.train.config import Recipe, find_recipe, read_recipe
 from tfmr.train.distributed import World, exit_process
 from tfmr.train.run import Run

@@ -4,7 +4,7 @@
 loop over steps; its :class:`~tfmr.train.trainer.StepRecord` has the metrics of a step. It uses
 :mod:`~tfmr.train.loss`, :mod:`~tfmr.train.schedule`, :mod:`~tfmr.train.interrupt` and
 :mod:`~tfmr.train.distributed`. :mod:`~tfmr.train.run` is a whole run: it trains, validates and
-evaluates (:mod:`~tfmr.train.evaluation`), and writes :mod:`~tfmr.train.checkpoint` files, the
-tables of the metrics (:mod:`~tfmr.train.run_dir`), the README and TensorBoard logs
-(:mod:`~tfmr.train.report`), and how to repeat it (:mod:`~tfmr.train.metadata`).
+evaluates (:mod:`~tfmr.train.evaluation`), averages checkpoints (:mod:`~tfmr.train.averaging`), and
+writes checkpoints, the tables of the metrics (:mod:`~tfmr.train.run_dir`), the README and
+TensorBoard logs (:mod:`~tfmr.train.report`), and how to repeat it (:mod:`~tfmr.train.metadata`).
 """

@@ -23,20 +23,14 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from tfmr import registry
+from tfmr import checkpoint, registry
+from tfmr.checkpoint import Checkpoint, load_translator, load_weights, named_weights
 from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus
 from tfmr.data.tokenfile import TokenFile, write_token_file
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import (
-    Checkpoint,
-    CheckpointAverager,
-    load_translator,
-    load_weights,
-    named_weights,
-)
+from tfmr.train.averaging import CheckpointAverager
 from tfmr.train.config import Budget, Recipe
 from tfmr.train.distributed import World
 from tfmr.train.evaluation import Evaluator, ValidationResult, best_validation

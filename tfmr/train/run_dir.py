@@ -7,10 +7,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from tfmr.checkpoint import write_atomic
 from tfmr.data.text import canonical
 from tfmr.errors import TfmrError, require
-from tfmr.train.checkpoint import write_atomic
-from tfmr.train.evaluation import ValidationResult, best_validation, sentence_chrf
+from tfmr.metrics import sentence_chrf
+from tfmr.train.evaluation import ValidationResult, best_validation
 from tfmr.train.trainer import StepRecord
 
 FILES = {

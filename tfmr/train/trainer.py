@@ -1,6 +1,7 @@
 """The training loop: one optimiser step, the loop over steps, and the state for resuming it."""
 
 import copy
+import dataclasses
 import math
 import random
 import time
@@ -15,10 +16,11 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from tfmr import registry
+from tfmr.checkpoint import check_tensors, load_weights, named_weights
 from tfmr.data.batches import Batch, Batches
 from tfmr.dtype import choose_arithmetic, find_units
 from tfmr.errors import TfmrError, require
-from tfmr.train.checkpoint import load_weights, named_weights
 from tfmr.train.config import TrainConfig
 from tfmr.train.distributed import (
     World,
@@ -35,6 +37,8 @@ from tfmr.translator import Translator
 
 COMPILE_BACKEND = "inductor"
 """The backend of :func:`torch.compile`."""
+ADAM = ("adam.step", "adam.exp_avg", "adam.exp_avg_sq")
+"""The state of the optimiser, by the prefixes of its tensors in a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,31 @@ class StepRecord:
     """Target tokens in the step, padding excluded."""
     seconds: float
     """Training time so far, evaluation excluded."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a training is, in the metadata of its checkpoint.
+
+    Raises:
+        TfmrError: if a value is negative or not finite.
+    """
+
+    step: int
+    """Steps done."""
+    epoch: int
+    """Complete epochs."""
+    batches_done: int
+    """Batches of the current epoch that all processes together have trained on."""
+    seconds: float
+    """Training time, evaluation excluded."""
+
+    def __post_init__(self) -> None:
+        for name, value in dataclasses.asdict(self).items():
+            require(
+                0 <= value < math.inf,
+                f"{name} must be finite and not negative: got {value}",
+            )
 
 
 class Trainer:
@@ -311,44 +340,40 @@ class Trainer:
                 put(f"ema.{name}", self.ema[name])
             for key, value in self.optimizer.state[parameter].items():
                 put(f"adam.{key}.{name}", value)
-        progress = {
-            "step": self.steps_done,
-            "epoch": self.epoch,
-            "batches_done": self.batches_done,
-            "seconds": self.seconds,
-        }
-        return tensors, progress
+        progress = Progress(self.steps_done, self.epoch, self.batches_done, self.seconds)
+        return tensors, dataclasses.asdict(progress)
 
     @torch.no_grad()
     def load_state_dict(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
         """Restore the state that :meth:`state_dict` returned.
 
         Raises:
-            TfmrError: if a tensor or a value is missing.
+            TfmrError: if a tensor or a value is missing, or is not one of this trainer's (see
+                :func:`tfmr.checkpoint.check_tensors`); nothing is changed then.
         """
-        try:
-            weights = {
-                name: distribute_like(tensors[f"weight.{name}"], weight)
-                for name, weight in self.weights.items()
+        where = "the state of the training"
+        count = torch.empty((), dtype=torch.float32)
+        expected: dict[str, Tensor] = {}
+        for name, parameter in self.model.named_parameters():
+            for kind in ("weight", *(["ema"] if self.ema else []), *ADAM):
+                expected[f"{kind}.{name}"] = count if kind == "adam.step" else parameter
+        check_tensors(tensors, expected, where)
+        restored = registry.structure(Progress, progress, where)
+
+        for name, parameter in self.model.named_parameters():
+            weight = self.weights[name]
+            weight.copy_(distribute_like(tensors[f"weight.{name}"], weight))
+            if self.ema:
+                self.ema[name].copy_(distribute_like(tensors[f"ema.{name}"], weight))
+            step, *moments = (tensors[f"{kind}.{name}"] for kind in ADAM)
+            exp_avg, exp_avg_sq = (distribute_like(moment, parameter) for moment in moments)
+            self.optimizer.state[parameter] = {
+                "step": step.to(self.device, copy=True),
+                "exp_avg": exp_avg,
+                "exp_avg_sq": exp_avg_sq,
             }
-            load_weights(self.model, weights)
-            for name, ema in self.ema.items():
-                ema.copy_(distribute_like(tensors[f"ema.{name}"], ema))
-            for name, parameter in self.model.named_parameters():
-                self.optimizer.state[parameter] = {
-                    "step": tensors[f"adam.step.{name}"].to(self.device, copy=True),
-                    "exp_avg": distribute_like(tensors[f"adam.exp_avg.{name}"], parameter),
-                    "exp_avg_sq": distribute_like(tensors[f"adam.exp_avg_sq.{name}"], parameter),
-                }
-            self.steps_done = progress["step"]
-            self.epoch = progress["epoch"]
-            self.batches_done = progress["batches_done"]
-            self.seconds = progress["seconds"]
-        except KeyError as error:
-            raise TfmrError(
-                f"the checkpoint has no {error}, which resuming needs: was it exported for "
-                "inference? Train again from the start"
-            ) from error
+        self.steps_done, self.epoch = restored.step, restored.epoch
+        self.batches_done, self.seconds = restored.batches_done, restored.seconds
 
 
 def compile_blocks(model: Translator) -> None:

@@ -37,11 +37,11 @@ from jaxtyping import Float, Int8
 from torch import Tensor
 
 from tfmr import registry
+from tfmr.checkpoint import Checkpoint
 from tfmr.config import TransformerConfig
 from tfmr.data.tokenizer import FORMAT as TOKENIZER_FORMAT
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
-from tfmr.train.checkpoint import Checkpoint
 
 FORMAT = "tfmr-page-model-1"
 PREFIX, SUFFIX = "tfmrModel(", ");\n"

@@ -8,11 +8,11 @@ from typing import Any
 
 import traitlets
 
+from tfmr import checkpoint
+from tfmr.checkpoint import Checkpoint
 from tfmr.decode import translate
 from tfmr.errors import TfmrError, require
 from tfmr.records import record_path
-from tfmr.train import checkpoint
-from tfmr.train.checkpoint import Checkpoint
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.page_model import page_model, read_page_model
 

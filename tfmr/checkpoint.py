@@ -1,6 +1,8 @@
 """Checkpoints: one safetensors file with a model, its tokenizer and metadata.
 
-A checkpoint from which a run can resume also holds the state of the training.
+The tensors have the names of the model's ``state_dict``, a tied matrix under the first of its
+names, so that ``model.load_state_dict(safetensors.torch.load_file(path))`` works. A checkpoint from
+which a run can resume also holds the state of the training, under names that start with ``state.``.
 
 A file holds tensors and a JSON header, so loading it runs no code. It is written atomically: at any
 moment the path holds either the previous complete file or the new one.
@@ -9,7 +11,7 @@ moment the path holds either the previous complete file or the new one.
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,11 @@ import tfmr
 from tfmr import registry
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
-from tfmr.translator import Translator, TranslatorConfig
+from tfmr.translator import TRAINING_STATE, Translator, TranslatorConfig
 
-FORMAT = "tfmr-checkpoint-2"
+FORMAT = "tfmr-checkpoint-3"
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+"""The types that weights may have in a file; models compute in fp32 unless converted."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Checkpoint:
         """The model with these weights, in evaluation mode.
 
         Raises:
-            TfmrError: if the weights do not match the configuration.
+            TfmrError: as :func:`check_tensors`.
         """
         model = registry.build_model(self.config)
         load_weights(model, self.weights)
@@ -63,27 +67,63 @@ def named_weights(model: Translator) -> dict[str, Tensor]:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
+def check_tensors(
+    given: Mapping[str, Tensor],
+    expected: Mapping[str, Tensor],
+    where: str | Path,
+    dtypes: Sequence[torch.dtype] = (),
+) -> None:
+    """Raise unless ``given`` has the names and shapes of ``expected``, and finite numbers.
+
+    Args:
+        given: the tensors to check.
+        expected: tensors of the right shapes; their values do not matter, and they may be on the
+            device ``meta``.
+        where: the origin of the tensors, for messages.
+        dtypes: the types that the tensors may have; if empty, those of ``expected``.
+
+    Raises:
+        TfmrError: naming the first tensor that is missing, unknown, of another shape or type, or
+            not finite.
+    """
+    cause = "was the checkpoint written for another configuration?"
+    different = sorted(set(expected) ^ set(given))
+    if different:
+        problem = "missing" if different[0] in expected else "unknown"
+        raise TfmrError(
+            f"{where}: the tensors do not match the model: {len(different)} names differ, such as "
+            f"{different[0]}, which is {problem}; {cause}"
+        )
+    for name, like in expected.items():
+        tensor = given[name]
+        if tensor.shape != like.shape:
+            raise TfmrError(
+                f"{where}: expected {name} with shape {tuple(like.shape)}, got "
+                f"{tuple(tensor.shape)}; {cause}"
+            )
+        if tensor.dtype not in (allowed := dtypes or (like.dtype,)):
+            raise TfmrError(
+                f"{where}: expected {name} with type {' or '.join(map(str, allowed))}, got "
+                f"{tensor.dtype}; convert it, or train the model again"
+            )
+        if not tensor.isfinite().all():
+            raise TfmrError(
+                f"{where}: {name} has {int((~tensor.isfinite()).sum())} numbers that are NaN or "
+                "infinite: use an earlier checkpoint, or train the model again"
+            )
+
+
 @torch.no_grad()
-def load_weights(model: Translator, weights: dict[str, Tensor]) -> None:
+def load_weights(
+    model: Translator, weights: Mapping[str, Tensor], where: str | Path = "the weights"
+) -> None:
     """Copy ``weights`` into ``model``. If an error is raised, the model is unchanged.
 
     Raises:
-        TfmrError: if a name is missing or unknown, or a shape differs.
+        TfmrError: as :func:`check_tensors`.
     """
-    parameters = dict(model.named_parameters())
-    different = sorted(set(parameters) ^ set(weights))
-    require(
-        not different,
-        f"the weights do not match the model: {len(different)} names differ, such as "
-        f"{different[:1]}; was the checkpoint written for another configuration?",
-    )
-    for name, parameter in parameters.items():
-        given = weights[name]
-        require(
-            given.shape == parameter.shape,
-            f"expected the weight {name} with shape {tuple(parameter.shape)}, got "
-            f"{tuple(given.shape)}; was the checkpoint written for another configuration?",
-        )
+    parameters = named_weights(model)
+    check_tensors(weights, parameters, where, DTYPES)
     for name, parameter in parameters.items():
         parameter.copy_(weights[name])
 
@@ -101,8 +141,8 @@ def save(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
         "tokenizer": checkpoint.tokenizer.to_json(),
         "metadata": json.dumps(checkpoint.metadata),
     }
-    tensors = {f"model.{name}": tensor for name, tensor in checkpoint.weights.items()}
-    tensors |= {f"state.{name}": tensor for name, tensor in checkpoint.state.items()}
+    state = {f"{TRAINING_STATE}{name}": tensor for name, tensor in checkpoint.state.items()}
+    tensors = checkpoint.weights | state
     on_cpu = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
     try:
         write_atomic(path, lambda temporary: save_file(on_cpu, temporary, header))
@@ -119,7 +159,8 @@ def load(path: str | os.PathLike[str], *, with_state: bool = False) -> Checkpoin
             the model and needed only to resume training.
 
     Raises:
-        TfmrError: if there is no such file, it is damaged, or it has another format.
+        TfmrError: if there is no such file, it is damaged, or it has another format; if the weights
+            do not match the configuration (:func:`check_tensors`).
     """
     path = Path(path)
     require(
@@ -131,8 +172,12 @@ def load(path: str | os.PathLike[str], *, with_state: bool = False) -> Checkpoin
             header = file.metadata() or {}
             _check_format(path, header)
             names = list(file.keys())
-            weights = _read(file, names, "model.")
-            state = _read(file, names, "state.") if with_state else {}
+            state_names = [name for name in names if name.startswith(TRAINING_STATE)]
+            weights = {n: file.get_tensor(n) for n in names if n not in state_names}
+            state = {
+                name.removeprefix(TRAINING_STATE): file.get_tensor(name)
+                for name in (state_names if with_state else ())
+            }
     except (SafetensorError, OSError) as error:
         raise TfmrError(
             f"{path} is not a complete safetensors file ({error}): copy it again, or train the "
@@ -148,8 +193,15 @@ def load(path: str | os.PathLike[str], *, with_state: bool = False) -> Checkpoin
             f"the header of {path} is damaged ({error!r}): copy the file again, or train the model "
             "again"
         ) from error
+    config = registry.config_from_dict(config, f"{path}, written by tfmr {version}")
+    try:
+        with torch.device("meta"):
+            expected = named_weights(registry.build_model(config))
+    except RuntimeError as error:  # the number of bytes overflows
+        raise TfmrError(f"{path}: no machine can hold its model: {config}") from error
+    check_tensors(weights, expected, path, DTYPES)
     return Checkpoint(
-        config=registry.config_from_dict(config, f"{path}, written by tfmr {version}"),
+        config=config,
         tokenizer=Tokenizer.from_json(tokenizer, where=str(path)),
         weights=weights,
         state=state,
@@ -169,15 +221,6 @@ def _check_format(path: Path, header: dict[str, str]) -> None:
             "model again"
         )
     raise TfmrError(f"{path} is not a tfmr checkpoint: expected the format {FORMAT}, got {found}")
-
-
-def _read(file: Any, names: list[str], prefix: str) -> dict[str, Tensor]:
-    """The tensors of ``file`` whose names start with ``prefix``, named without it."""
-    return {
-        name.removeprefix(prefix): file.get_tensor(name)
-        for name in names
-        if name.startswith(prefix)
-    }
 
 
 def find(path: str | os.PathLike[str]) -> Path:
@@ -218,70 +261,6 @@ def strip_for_inference(saved: Checkpoint) -> Checkpoint:
     )
     metadata = {name: value for name, value in saved.metadata.items() if name != "trainer"}
     return dataclasses.replace(saved, weights=weights, state={}, metadata=metadata)
-
-
-def average_checkpoints(paths: Sequence[str | os.PathLike[str]]) -> Checkpoint:
-    """The mean of the weights of several checkpoints of one run, for inference.
-
-    Vaswani et al. (2017), section 6.1. The metadata and the version are those of the last path.
-
-    Raises:
-        TfmrError: if there is no path, a file cannot be read, or the checkpoints differ in
-            configuration or vocabulary.
-    """
-    require(bool(paths), "expected at least one checkpoint to average, got none")
-    last = load(paths[0])
-    sums = {name: weight.double() for name, weight in last.weights.items()}
-    for path in paths[1:]:
-        current = load(path)
-        same_vocabulary = current.tokenizer.to_json() == last.tokenizer.to_json()
-        require(
-            current.config == last.config and same_vocabulary,
-            f"{path} has another configuration or vocabulary than {paths[0]}: average checkpoints "
-            "of one run",
-        )
-        last = current
-        for name, weight in current.weights.items():
-            sums[name] += weight
-    means = {name: (total / len(paths)).float() for name, total in sums.items()}
-    return dataclasses.replace(last, weights=means)
-
-
-class CheckpointAverager:
-    """Keeps the last checkpoints of a run and averages their weights.
-
-    Args:
-        folder: where the checkpoints are, named by their step.
-        size: the maximum number of checkpoints; older ones are deleted.
-    """
-
-    def __init__(self, folder: str | os.PathLike[str], size: int) -> None:
-        self.folder = Path(folder)
-        self.size = size
-        self._average: tuple[list[Path], dict[str, Tensor]] = ([], {})
-
-    def paths(self, step: int) -> list[Path]:
-        """The last ``size`` checkpoints up to ``step``, in order.
-
-        After a resume, the folder may hold checkpoints of later steps. They are not included.
-        """
-        paths = sorted(self.folder.glob("[0-9]*.safetensors"))
-        paths = [path for path in paths if int(path.stem) <= step]
-        return paths[max(0, len(paths) - self.size) :]
-
-    def add(self, step: int, saved: Checkpoint) -> None:
-        """Save a checkpoint and delete those that are no longer among the last ``size``."""
-        save(self.folder / f"{step:08d}.safetensors", saved)
-        self._average = ([], {})
-        for path in set(self.folder.glob("[0-9]*.safetensors")) - set(self.paths(step)):
-            path.unlink()
-
-    def average(self, step: int) -> dict[str, Tensor]:
-        """The mean weights of :meth:`paths`; empty if there are none. The result is cached."""
-        paths = self.paths(step)
-        if paths and self._average[0] != paths:
-            self._average = (paths, average_checkpoints(paths).weights)
-        return self._average[1] if paths else {}
 
 
 def write_atomic(path: str | os.PathLike[str], write: Callable[[Path], object]) -> None:
