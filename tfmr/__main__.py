@@ -1,25 +1,90 @@
-"""``python -m tfmr``: train a model, translate with it, evaluate it."""
+"""``python -m tfmr``: train a model, translate with it, evaluate it.
 
+A command that fails prints one line on standard error: what was expected, what was given, and what
+to do. With ``--traceback`` it also prints where the error was raised. The exit status is
+
+==== ==============================================================================================
+0    if the command succeeded, or the program that reads its output has closed it
+1    if ``translate`` could not translate some of the sentences, or a process of a run was lost
+2    if the input is invalid, or the machine lacks something: memory, disk space, a file, a package
+70   if the error was not foreseen
+130  if Ctrl-C stopped the command
+==== ==============================================================================================
+"""
+
+import errno
 import os
+import re
 import sys
+from io import TextIOWrapper
+from traceback import print_exception
+
+from tfmr.errors import TfmrError, require
 
 # OpenMP reads this variable when torch is imported. By default, waiting OpenMP threads keep their
 # cores busy, which slows training down if another program needs the cores, as on most laptops. With
 # this limit they sleep after a short wait, which costs no time on an otherwise idle machine.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
-import tyro
-
-from tfmr.commands.evaluate import Evaluate
-from tfmr.commands.export import Export
-from tfmr.commands.recipes import Recipes
-from tfmr.commands.train import Train
-from tfmr.commands.translate import Translate
-from tfmr.errors import TfmrError
+TRACEBACK = "--traceback"
+OUT_OF_MEMORY = re.compile(
+    r"out of memory|not enough memory|can't allocate memory|cannot allocate memory|bad_alloc"
+    r"|unable to allocate|failed to map segment",
+    re.IGNORECASE,
+)
+"""How PyTorch, NumPy and the dynamic linker report that memory is exhausted."""
+REMEDIES = {
+    errno.ENOSPC: "free disk space",
+    errno.EDQUOT: "free disk space, or ask for a larger quota",
+    errno.EACCES: "change its permissions",
+    errno.EPERM: "change its permissions",
+    errno.ENOENT: "check the path",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+}
 
 
 def main() -> None:
-    """Run the command line; invalid input gives one line on standard error and exit status 2."""
+    """Run the command line; see the module's description for the exit status."""
+    shows_traceback = _take_traceback_option()
+    try:
+        _prepare_streams()
+        _run()
+        sys.stdout.flush()
+    except SystemExit as stop:  # the command has reported its error
+        if shows_traceback and stop.__cause__ is not None:
+            print_exception(stop.__cause__)
+        _discard_output()
+        raise
+    except BaseException as error:
+        _discard_output()
+        if isinstance(error, BrokenPipeError):
+            return
+        if shows_traceback:
+            print_exception(error)
+        status, message = _explain(error)
+        _report(message)
+        sys.exit(status)
+
+
+def _run() -> None:
+    """Parse the arguments and run the command.
+
+    The packages are imported here, so that Ctrl-C and a broken package are reported like any
+    other error.
+    """
+    try:
+        import tyro
+
+        from tfmr.commands.evaluate import Evaluate
+        from tfmr.commands.export import Export
+        from tfmr.commands.recipes import Recipes
+        from tfmr.commands.train import Train
+        from tfmr.commands.translate import Translate
+    except Exception as error:  # a broken package may raise anything
+        raise TfmrError(
+            f"cannot import the packages that tfmr needs: {type(error).__name__} ({error}); "
+            "install tfmr again, or raise the limit of memory if there is one"
+        ) from error
     command = tyro.extras.subcommand_cli_from_dict(
         {
             "train": Train,
@@ -29,20 +94,78 @@ def main() -> None:
             "recipes": Recipes,
         },
         prog="python -m tfmr",
-        description="Train a translation model, translate with it, evaluate it.",
+        description="Train a translation model, translate with it, evaluate it. "
+        f"With {TRACEBACK}, any command shows where an error was raised.",
     )
+    command()
+
+
+def _take_traceback_option() -> bool:
+    """Remove ``--traceback`` from the arguments; return whether it was given."""
+    options, separator, sentences = sys.argv, [], []
+    if "--" in sys.argv:
+        at = sys.argv.index("--")
+        options, separator, sentences = sys.argv[:at], ["--"], sys.argv[at + 1 :]
+    given = TRACEBACK in options[1:]
+    sys.argv = [option for option in options if option != TRACEBACK] + separator + sentences
+    return given
+
+
+def _prepare_streams() -> None:
+    """Write UTF-8, in which sentences are read, in every locale; require an output."""
+    if sys.stderr is None:  # closed by the shell; print would write to standard output instead
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open until the process ends
+    require(
+        sys.stdout is not None,
+        "expected an open standard output, got a closed one; redirect it to a file or to /dev/null",
+    )
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    """If standard output cannot be written, discard what is left in its buffer.
+
+    The interpreter would try again when it shuts down, and print a second error.
+    """
     try:
-        command()
-        sys.stdout.flush()
-    except TfmrError as error:
-        print(f"tfmr: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt as stop:
-        print(f"tfmr: {str(stop) or 'stopped'}", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:
-        # The program that reads the output, for example head, has closed it.
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _explain(error: BaseException) -> tuple[int, str]:
+    """The exit status and the message for an error."""
+    text = str(error).partition("\n")[0]  # PyTorch appends the stack of its C++ code
+    if isinstance(error, TfmrError):
+        return 2, str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return 130, str(error) or "stopped"
+    if isinstance(error, MemoryError) or OUT_OF_MEMORY.search(text):
+        return 2, (
+            f"not enough memory ({text or type(error).__name__}): use a smaller model or batch, as "
+            "with --set model.d_model=64 batches.tokens_per_batch=512, or raise the limit of memory"
+        )
+    if isinstance(error, OSError):
+        where = error.filename or "standard input or output"
+        reason = error.strerror or text or type(error).__name__
+        remedy = REMEDIES.get(error.errno or 0, "check where it leads")
+        return 2, f"cannot read or write {where}: {reason}; {remedy}, or choose another"
+    return 70, (
+        f"unexpected {type(error).__name__}: {text or 'no description'}; repeat the command with "
+        f"{TRACEBACK} to see where, and report it as a bug"
+    )
+
+
+def _report(message: str) -> None:
+    """Print a message as one line of printable characters on standard error."""
+    printable = "".join(each if each.isprintable() else " " for each in message)
+    try:
+        print(f"tfmr: {' '.join(printable.split())}", file=sys.stderr, flush=True)
+    except OSError:  # standard error is full or closed; the exit status remains
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ def test_the_score_is_that_of_the_requested_search(
     assert scores["arithmetic"] == "fp32"
     assert scores["bleu"] == bleu(scored, references).score
     assert scores["beam"] == (beam or 4)
+    assert scores["sentences"] == len(pairs)
     assert scores.get("alpha") == (None if beam == 1 else 0.6)
 
 
@@ -63,7 +64,7 @@ def test_the_direction_of_own_files_is_not_checked(command: Command, model: Path
     for side, name in enumerate(("a", "b")):
         Path(name).write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
     out, _ = command("evaluate", "--model", model, "--files", "a", "b", "--beam", 1)
-    assert "bleu" in json.loads(out)
+    assert json.loads(out)["sentences"] == len(pairs)
 
 
 def test_the_arithmetic_is_recorded(

@@ -1,5 +1,6 @@
 """``translate``: search options, sources of sentences, untranslatable lines, invalid options."""
 
+import gzip
 import os
 import pty
 import subprocess
@@ -14,12 +15,15 @@ import torch
 import tfmr
 from tests.commands.conftest import MAX_LENGTH, SENTENCES, Command
 from tfmr import checkpoint
-from tfmr.checkpoint import load_translator
+from tfmr.checkpoint import Checkpoint, load_translator, named_weights
 from tfmr.commands.translate import _read_chunks
+from tfmr.config import TransformerConfig
+from tfmr.data.text import canonical
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import Sampling, align, translate, translate_each
 from tfmr.errors import TfmrError
 from tfmr.fast import prepare
+from tfmr.model import Transformer
 from tfmr.translator import IncrementalTranslator, Translator
 
 ROOT = Path(tfmr.__file__).parent.parent
@@ -108,7 +112,7 @@ def test_lines_are_read_as_they_arrive() -> None:
             return self.pieces.pop(0) if self.pieces else b""
 
     stream = Slow(b"\xef\xbb\xbfa\nb\nc", b"d", b"\xc3", b"\xa9\r\n", b"\n", b"e\nf")
-    assert list(_read_chunks(stream)) == [["a", "b"], ["cdé"], [""], ["e"], ["f"]]
+    assert list(_read_chunks(stream)) == [["\ufeffa", "b"], ["cdé\r"], [""], ["e"], ["f"]]
     assert list(_read_chunks(Slow(b"a\n"))) == [["a"]]
     assert list(_read_chunks(Slow())) == []
 
@@ -196,9 +200,86 @@ def test_the_precision(monkeypatch: pytest.MonkeyPatch, command: Command, model:
     assert dtypes == [None, torch.float32, torch.bfloat16]
 
 
-def test_an_empty_standard_input(monkeypatch, rejected, model: Path) -> None:
+def test_an_empty_standard_input_and_an_empty_file(monkeypatch, rejected, model: Path) -> None:
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b""), encoding="utf-8"))
     assert "on standard input, got none" in rejected("translate", "--model", model)
+    for name, content in (("empty", b""), ("packed.gz", gzip.compress(b""))):
+        Path(name).write_bytes(content)
+        message = rejected("translate", "--model", model, "--file", name)
+        assert f"in {name}, got none" in message
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe"])
+@pytest.mark.parametrize(
+    "line",
+    ["  line number 7  ", "line  number\t7", "\ufeffline number 7\r", "line\u00a0number\u200b 7",
+     "line \x00number 7", "li\u0301ne number 7", " ", "\t\r", "\u200b"],
+)  # fmt: skip
+def test_every_route_reads_a_line_in_the_same_way(
+    monkeypatch: pytest.MonkeyPatch, command: Command, tmp_path: Path, kind: str, line: str
+) -> None:
+    """Arguments, a file, a gzipped file, standard input and the library."""
+    texts = ["line number 7", "líne number 8"]
+    tokenizer = Tokenizer.words(texts) if kind == "words" else Tokenizer.train_bpe(texts, 270)
+    torch.manual_seed(0)
+    vocab = {"source_vocab": tokenizer.vocab_size, "target_vocab": tokenizer.vocab_size}
+    sizes = {"d_model": 8, "n_heads": 2, "d_ff": 8, "n_encoder": 1, "n_decoder": 1}
+    config = TransformerConfig(**vocab, **sizes, max_length=30)
+    saved = Checkpoint(config, tokenizer, named_weights(Transformer(config)))
+    checkpoint.save(tmp_path / "own.safetensors", saved)
+    given = ("translate", "--model", tmp_path / "own.safetensors")
+    [expected] = translate(saved.model(), tokenizer, [canonical(line)], beam=4)
+    Path("plain").write_bytes(f"{line}\n".encode())
+    Path("packed").write_bytes(gzip.compress(line.encode()))
+    if "\x00" not in line:  # no program can be given this argument
+        assert command(*given, line)[0] == f"{expected}\n"
+    for name in ("plain", "packed"):
+        assert command(*given, "--file", name)[0] == f"{expected}\n"
+    stdin(monkeypatch, line)
+    assert command(*given)[0] == f"{expected}\n"
+    assert translate(saved.model(), tokenizer, [line], beam=4) == [expected]
+
+
+@pytest.mark.parametrize("source", ["stdin", "file", "arguments"])
+def test_a_byte_that_is_not_utf_8_is_an_error_of_its_line(
+    monkeypatch: pytest.MonkeyPatch, capsys, command: Command, model: Path, source: str
+) -> None:
+    owl, boxes, _ = SENTENCES
+    given = ("translate", "--model", model, "--beam", 1)
+    owls, box = (command(*given, sentence)[0] for sentence in (owl, boxes))
+    content = "\n".join([owl, "M\udce4nner", boxes]).encode("utf-8", "surrogateescape")
+    arguments: tuple[object, ...] = ()
+    if source == "stdin":
+        monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(content), encoding="utf-8"))
+    elif source == "file":
+        Path("lines").write_bytes(content)
+        arguments = ("--file", "lines")
+    else:
+        arguments = tuple(map(os.fsdecode, content.split(b"\n")))
+    with pytest.raises(SystemExit) as stop:
+        command(*given, *arguments)
+    assert stop.value.code == 1
+    out, err = capsys.readouterr()
+    assert out == f"{owls}\n{box}"
+    [line] = err.splitlines()
+    assert all(word in line for word in ("sentence 2", "0xE4", "UTF-8"))
+
+
+def test_a_line_of_output_for_every_line_of_input(command: Command, tmp_path: Path) -> None:
+    """Also for a model that generates line breaks and control characters."""
+    tokenizer = Tokenizer.train_bpe(["a b c"], 260)
+    torch.manual_seed(1)
+    sizes = {"d_model": 8, "n_heads": 2, "d_ff": 8, "n_encoder": 1, "n_decoder": 1}
+    config = TransformerConfig(source_vocab=260, target_vocab=260, **sizes, max_length=40)
+    saved = Checkpoint(config, tokenizer, named_weights(Transformer(config)))
+    checkpoint.save(tmp_path / "own.safetensors", saved)
+    given = ("translate", "--model", tmp_path / "own.safetensors", "--sample", "--temperature", 9)
+    Path("lines").write_text("a b c\n" * 60)
+    out = command(*given, "--file", "lines", "--alignment")[0]
+    assert len(out.splitlines()) == 120
+    assert out.count("\n") == 120
+    assert all(line.startswith("\t") for line in out.splitlines()[1::2])
+    assert not any(ord(c) < 32 for line in out.split("\n") for c in line.removeprefix("\t"))
 
 
 def test_a_pipe_and_a_terminal_are_translated_line_by_line(model: Path) -> None:

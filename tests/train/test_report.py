@@ -1,10 +1,13 @@
 """The README of a run directory, and TensorBoard logs."""
 
+import html
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from markdown_it import MarkdownIt
 
 from tfmr.train.config import Recipe
 from tfmr.train.evaluation import ValidationResult
@@ -50,7 +53,8 @@ def test_the_readme_describes_the_run(tmp_path: Path) -> None:
         "| minutes | test BLEU | test BLEU beam4 |\n| ---: | ---: | ---: |\n"
         "| 5 | 36.97 |  |\n| 10 | 38.74 | 39.43 |\n",
         "`nrefs:1`",
-        "> s4\n>\n> reference: r4\n>\n> hypothesis: h4\n",
+        "validation scores are those of 4 sentences, the test scores those of 5.",
+        "> source: s4\n>\n> reference: r4\n>\n> hypothesis: h4\n",
         f'python -m tfmr translate --model {tmp_path} "',
         f"python -m tfmr train --corpus pocket --direction en-fr --out {tmp_path} --resume",
         "![The training curve](curve.png)",
@@ -125,6 +129,78 @@ def test_tensorboard_receives_steps_and_validations(monkeypatch: pytest.MonkeyPa
     with TensorBoardLogger("logs", enabled=False) as logger:
         logger.log_step(RECORD)
     assert events == []
+
+
+@pytest.mark.parametrize("place", ["import", "SummaryWriter", "add_scalar", "close"])
+def test_training_continues_without_a_broken_tensorboard(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    def fail(here: str) -> None:
+        if here == place:
+            raise TypeError("descriptors cannot\nbe created")
+
+    class SummaryWriter:
+        def __init__(self, folder: str, purge_step: int) -> None:
+            fail("SummaryWriter")
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            fail("add_scalar")
+
+        def close(self) -> None:
+            fail("close")
+
+    class Module(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            if name != "SummaryWriter":
+                raise AttributeError(name)
+            fail("import")
+            return SummaryWriter
+
+    module = Module("torch.utils.tensorboard")
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    with TensorBoardLogger("logs", 3) as logger:
+        logger.log_step(RECORD)
+        logger.log_step(RECORD)
+    [line] = capsys.readouterr().err.splitlines()
+    assert "TensorBoard" in line
+    assert "TypeError: descriptors cannot be created" in line
+
+
+def rendered(markdown: str) -> str:
+    """The text that a reader sees, by the renderer of the book."""
+    found = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(markdown)
+    return html.unescape(re.sub("<[^>]*>", "", found))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("<unk> &quot;", "a &lt; b & c", "<b>bold</b> <!-- gone -->", "*a* **b** _c_ __d__ ~~e~~"),
+        *(
+            "`code` ``",
+            "[link](x) ![image](y) [z]: w",
+            "a \\* b\\",
+            "$x_1$ | $$y$$",
+            "# no heading",
+        ),
+        *("1. no list", "- no list", "+ no", "> no quote", "===", "---", ":smile: 12:30:45"),
+    ],
+)
+def test_the_readme_shows_sentences_as_they_are(tmp_path: Path, text: str) -> None:
+    samples = f"source\treference\thypothesis\tchrF\n{text}\t{text}\t{text}\t9.0\n"
+    markdown = readme_text(tmp_path, METADATA, SCORES, samples, "8 steps")
+    seen = rendered(markdown).splitlines()
+    for name in ("source", "reference", "hypothesis"):
+        assert f"{name}: {text}" in seen
+    assert not re.search(r"(?<!\\)(\$|:smile:)", markdown)  # formulas and emoji on GitHub
+
+
+def test_the_readme_shows_names_and_commands_as_they_are(tmp_path: Path) -> None:
+    command = "python -m tfmr train --out 'a```b'"
+    metadata = METADATA | {"corpus": "your <files>", "command": command}
+    text = readme_text(tmp_path, metadata, SCORES, "", "8 steps")
+    assert "your <files> en-fr" in rendered(text)
+    assert f"````bash\n{command}\n````" in text
 
 
 def test_without_tensorboard_nothing_is_logged(

@@ -75,11 +75,11 @@ def test_the_validation_table_marks_each_new_best_result() -> None:
         ValidationResult(2, 2.0, 2.0, 19.0),
         ValidationResult(3, 3.0, 9.0, 20.5),
     ]
-    rows = list(csv.DictReader(validation_csv(by_bleu).splitlines()))
+    rows = list(csv.DictReader(validation_csv(by_bleu, 7).splitlines()))
     assert [row["best"] for row in rows] == ["1", "0", "1"]
     assert [float(row["bleu"]) for row in rows] == [20.0, 19.0, 20.5]
-    by_loss = validation_csv([ValidationResult(1, 1.0, 3.0, None)])
-    assert by_loss == "step,seconds,loss,bleu,best\n1,1,3.000000,,1\n"
+    by_loss = validation_csv([ValidationResult(1, 1.0, 3.0, None)], 7)
+    assert by_loss == "step,seconds,sentences,loss,bleu,best\n1,1,7,3.000000,,1\n"
 
 
 @pytest.mark.parametrize(("sentences", "rows"), [(5, 5), (20, 20), (1000, 20)])

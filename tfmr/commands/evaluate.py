@@ -20,9 +20,10 @@ from tfmr.translator import IncrementalTranslator
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Translate the test set of a corpus, and print BLEU and the fraction of exact matches.
+    """Translate a test set, and print BLEU and the fraction of exact matches.
 
-    The output is one line of JSON; it includes the sacreBLEU signature and the search options.
+    That is the test set of a corpus, or every line of your own files. The output is one line of
+    JSON; it includes the number of sentences, the sacreBLEU signature and the search options.
     """
 
     data: Annotated[Data, tyro.conf.arg(name="")]
@@ -31,7 +32,7 @@ class Evaluate:
     def __call__(self) -> None:
         """Evaluate, and print one line of JSON."""
         options = self.decoding.search_options()
-        corpus = self.data.load()
+        corpus = self.data.load(only_test=True)
         model, tokenizer, metadata = self.decoding.load()
         _check_direction(metadata, corpus)
         references = [target for _, target in corpus.test]
@@ -53,6 +54,7 @@ class Evaluate:
         scores = {
             "bleu": result.score,
             "exact": round(exact_match(hypotheses, references), 4),
+            "sentences": len(references),
             "signature": result.signature,
             "beam": options["beam"],
             "arithmetic": self._arithmetic(model),

@@ -180,9 +180,13 @@ class Train:
 
     def _draw_curve(self, run: Run) -> None:
         """Add a picture of the training curve to the run directory."""
-        from tfmr.figures import training  # matplotlib takes half a second to import
-
-        figure = training.training_curve(run.curve, run="the run")
         path = run.folder / "curve.png"
-        write_atomic(path, lambda temporary: figure.savefig(temporary, format="png", dpi=150))
+        try:
+            from tfmr.figures import training  # matplotlib takes half a second to import
+
+            figure = training.training_curve(run.curve, run="the run")
+            write_atomic(path, lambda temporary: figure.savefig(temporary, format="png", dpi=150))
+        except Exception as error:  # the run is complete; a broken matplotlib may raise anything
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            print(f"tfmr: no picture of the training curve ({reason})", file=sys.stderr)
         run.write_readme()

@@ -1,6 +1,5 @@
 """``translate``: translate sentences from arguments, a file or standard input."""
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import tyro
 from tqdm import tqdm
 
 from tfmr.commands.decoding import BATCH_SIZE, Decoding
+from tfmr.data.corpora import read_lines
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import Sampling, Translation, align, translate_each
 from tfmr.errors import TfmrError, require
@@ -36,7 +36,7 @@ class Translate:
     sentences: tyro.conf.Positional[tuple[str, ...]] = ()
     """Sentences, each in quotes. If none is given: the lines of --file or of standard input."""
     file: Path | None = None
-    """Translate the lines of this file."""
+    """Translate the lines of this file, plain or gzipped. Only a line feed ends a line."""
     sample: bool = False
     """Sample each token from the distribution that the model predicts, instead of searching."""
     temperature: float | None = None
@@ -94,7 +94,8 @@ class Translate:
                         if self.alignment:
                             print("\t" + _alignment(model, tokenizer, translation), flush=True)
                 count += len(lines)
-        require(count > 0 or interactive, "expected sentences on standard input, got none")
+        where = "on standard input" if from_stdin else f"in {self.file}"
+        require(count > 0 or interactive, f"expected sentences {where}, got none")
         if failed:
             sys.exit(1)
 
@@ -126,12 +127,10 @@ class Translate:
     def _chunks(self) -> Iterable[list[str]]:
         """The sentences; those of standard input in chunks as they arrive."""
         if self.sentences:
-            return [[_decode(os.fsencode(text), "the sentence") for text in self.sentences]]
+            return [list(self.sentences)]
         if self.file is not None:
-            try:
-                return [_lines(self.file.read_bytes().removesuffix(b"\n"), self.file)]
-            except OSError as error:
-                raise TfmrError(f"cannot read {self.file}: {error}") from error
+            lines = [_decode(line) for line in read_lines(self.file)]
+            return [lines] if lines else []
         require(
             sys.stdin is not None,
             "standard input is closed: give sentences as arguments, or --file",
@@ -153,20 +152,16 @@ def _read_chunks(stream: BufferedIOBase) -> Iterator[list[str]]:
         while received := stream.read1(READ_SIZE):
             *complete, rest = (rest + received).split(b"\n")
             if complete:
-                yield _lines(b"\n".join(complete), "standard input")
+                yield [_decode(line) for line in complete]
     except OSError as error:
         raise TfmrError(f"cannot read standard input: {error}") from error
     if rest:
-        yield _lines(rest, "standard input")
+        yield [_decode(rest)]
 
 
-def _lines(content: bytes, name: object) -> list[str]:
-    return [line.strip() for line in _decode(content, name).split("\n")]
+def _decode(line: bytes) -> str:
+    """Decode UTF-8; a byte that is not UTF-8 becomes an error of its sentence only.
 
-
-def _decode(content: bytes, name: object) -> str:
-    """Decode UTF-8 with an optional byte order mark; ``name`` is for the error message."""
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TfmrError(f"expected UTF-8 text, cannot decode {name}: {error}") from error
+    :func:`tfmr.data.text.canonical` reports it.
+    """
+    return line.decode("utf-8", "surrogateescape")

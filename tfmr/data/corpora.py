@@ -23,7 +23,16 @@ from tfmr.data.corpus import Corpus, SentencePair, StreamedPairs, assign_split, 
 from tfmr.data.text import canonical
 from tfmr.errors import TfmrError, require
 
-__all__ = ["FILES", "Corpus", "load", "load_files", "stream_files", "tatoeba_rows"]
+__all__ = [
+    "FILES",
+    "Corpus",
+    "load",
+    "load_files",
+    "load_test_files",
+    "read_lines",
+    "stream_files",
+    "tatoeba_rows",
+]
 
 GZIP = b"\x1f\x8b"
 """The first two bytes of a gzipped file."""
@@ -153,6 +162,20 @@ def load_files(
     return make(StreamedPairs(training_pairs, n_train), valid, test)
 
 
+def load_test_files(
+    source_path: str | os.PathLike[str],
+    target_path: str | os.PathLike[str],
+    source: str = "source",
+    target: str = "target",
+) -> Corpus:
+    """Load two files as :func:`load_files` does, with all of their pairs in the test set.
+
+    Raises :class:`TfmrError` as :func:`stream_files` does.
+    """
+    pairs = list(stream_files(source_path, target_path))
+    return Corpus("your files", source, target, [], [], pairs, LICENCES["your files"])
+
+
 def stream_files(
     source_path: str | os.PathLike[str], target_path: str | os.PathLike[str]
 ) -> Iterator[SentencePair]:
@@ -160,7 +183,7 @@ def stream_files(
 
     Raises :class:`TfmrError` as :func:`load_files` does, when the iteration reaches the line.
     """
-    sides = [_lines(_open(Path(path)), str(path)) for path in (source_path, target_path)]
+    sides = [_lines(read_lines(Path(path)), str(path)) for path in (source_path, target_path)]
     for number, (source, target) in enumerate(zip_longest(*sides)):
         if source is None or target is None:
             shorter, longer = number, number + 1 + sum(1 for side in sides for _ in side)
@@ -268,11 +291,14 @@ def _download(name: str) -> str:
 
 def _read(path: Path) -> bytes:
     """The content of a file, unpacked if it is gzipped."""
-    return b"".join(_open(path))
+    return b"".join(read_lines(path))
 
 
-def _open(path: Path) -> Iterator[bytes]:
-    """The lines of a file as bytes with their line feeds, unpacked if it is gzipped."""
+def read_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file as bytes with their line feeds, unpacked if it is gzipped.
+
+    Raises :class:`TfmrError` if the file cannot be read.
+    """
     try:
         with path.open("rb") as file:
             if file.peek(2).startswith(GZIP):

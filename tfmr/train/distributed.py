@@ -34,7 +34,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tfmr.data.batches import collate
 from tfmr.decoder import DecoderBlock
 from tfmr.encoder import EncoderBlock
-from tfmr.errors import TfmrError
+from tfmr.errors import TfmrError, require
 from tfmr.special_tokens import EOS
 from tfmr.train.loss import LossModule
 
@@ -109,18 +109,27 @@ class World:
         for a :class:`TfmrError`, 130 after Ctrl-C, and 1 if a process was lost.
 
         Raises:
+            TfmrError: if the environment has only some of the variables of ``torchrun``, or invalid
+                ones, or the processes cannot reach each other.
             SystemExit: in a process group, instead of :class:`TfmrError` and
                 :class:`KeyboardInterrupt`, or if another process has ended or does not respond.
         """
-        local_rank = int(os.environ.get("LOCAL_RANK", 0))
+        variables = _torchrun_variables()
+        local_rank = variables.get("LOCAL_RANK", 0)
         cuda = torch.cuda.is_available()
         device = torch.device("cuda", local_rank) if cuda else torch.device("cpu")
-        if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+        if not variables:
             yield World(device=device)
             return
         if cuda:
             torch.cuda.set_device(device)
-        dist.init_process_group("nccl" if cuda else "gloo", timeout=TIMEOUT)
+        try:
+            dist.init_process_group("nccl" if cuda else "gloo", timeout=TIMEOUT)
+        except (ValueError, RuntimeError) as error:
+            raise TfmrError(
+                f"the processes of torchrun cannot reach each other ({str(error).splitlines()[0]}):"
+                " check MASTER_ADDR and MASTER_PORT, or start the command without torchrun"
+            ) from error
         world = World(dist.get_rank(), dist.get_world_size(), device)
         previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         for number in previous:
@@ -144,6 +153,28 @@ class World:
             for number, handler in previous.items():
                 signal.signal(number, handler)
             dist.destroy_process_group()
+
+
+def _torchrun_variables() -> dict[str, int]:
+    """The numbers that ``torchrun`` puts into the environment; empty without ``torchrun``."""
+    numbers = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
+    if not {"RANK", "WORLD_SIZE"} & set(os.environ):
+        return {}
+    invalid = [name for name in numbers if not re.fullmatch("[0-9]+", os.environ.get(name, ""))]
+    invalid += [] if os.environ.get("MASTER_ADDR") else ["MASTER_ADDR"]
+    values = {name: int(os.environ[name]) for name in numbers if name not in invalid}
+    if not invalid and not values["RANK"] < values["WORLD_SIZE"]:
+        invalid = ["RANK"]
+    given = ", ".join(
+        f"{name}={os.environ[name]}" if name in os.environ else f"{name} missing"
+        for name in invalid
+    )
+    require(
+        not invalid,
+        f"expected all variables of torchrun, because RANK or WORLD_SIZE is set, got {given}: "
+        "start the command with torchrun, or unset RANK and WORLD_SIZE",
+    )
+    return values
 
 
 def exit_process() -> NoReturn:

@@ -134,6 +134,7 @@ class Evaluator:
                 result = bleu(hypotheses, references)
                 row[f"{split}_bleu"] = result.score
                 row[f"{split}_exact"] = round(exact_match(hypotheses, references), 4)
+                row[f"{split}_sentences"] = len(references)
                 if beam > 1:
                     from_beam = self._translate(prepared, split, beam)
                     row[f"{split}_bleu_beam{beam}"] = bleu(from_beam, references).score

@@ -1,7 +1,9 @@
 """How a run reports to people: the README of its directory, and TensorBoard logs."""
 
 import os
+import re
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -34,14 +36,14 @@ def readme_text(
     folder = Path(folder)
     recipe = metadata["recipe"]
     sections = [
-        f"# {metadata['corpus']} {metadata['direction']}",
+        f"# {escape(metadata['corpus'])} {escape(metadata['direction'])}",
         f"A {recipe['model']['kind']} with {metadata['parameters']:,} parameters and a vocabulary "
         f"of {metadata['vocab_size']:,} tokens, trained on "
         f"{metadata['sentence_pairs']['train']:,} sentence pairs{_dropped(metadata)}: {progress}. "
         f"Random seed {recipe['train']['seed']}; all settings are in [recipe.toml](recipe.toml).",
         _code_block(metadata["command"]) if metadata["command"] else "",
         "## Scores",
-        _score_table(scores),
+        _score_table(scores, metadata["sentence_pairs"]),
         _sample_section(samples),
         "## Use",
         _code_block(f'python -m tfmr translate --model {shlex.quote(str(folder))} "a sentence"'),
@@ -79,23 +81,32 @@ def _train_command(metadata: Mapping[str, Any]) -> str:
 
 
 def _code_block(command: str) -> str:
-    return f"```bash\n{command}\n```"
+    """A block that no backticks in the command can end."""
+    longest = max(map(len, re.findall("`+", command)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}bash\n{command}\n{fence}"
 
 
-def _score_table(scores: Sequence[Mapping[str, Any]]) -> str:
-    """One row per evaluation, greedy decoding and beam search side by side."""
+def _score_table(scores: Sequence[Mapping[str, Any]], sentences: Mapping[str, int]) -> str:
+    """One row per evaluation, greedy decoding and beam search side by side.
+
+    ``sentences`` is the size of each set.
+    """
     if not scores:
         return "Not evaluated yet."
-    names = [name for name in scores[-1] if name not in ("signature", "epoch", "tokens")]
+    left_out = ("signature", "epoch", "tokens", "valid_sentences", "test_sentences")
+    names = [name for name in scores[-1] if name not in left_out]
     header = [name.replace("_", " ").replace("bleu", "BLEU") for name in names]
     rows = [["" if row.get(n) is None else f"{row[n]:g}" for n in names] for row in scores]
     table = "\n".join(
         "| " + " | ".join(row) + " |" for row in [header, ["---:"] * len(header), *rows]
     )
+    signature = scores[-1]["signature"]
     return (
-        f"{table}\n\nBLEU is computed by sacreBLEU (`{scores[-1]['signature']}`) on greedy "
-        "translations, unless a beam size is given. “Exact” is the fraction of greedy translations "
-        "that are identical to the reference."
+        f"{table}\n\nThe validation scores are those of {sentences['valid']:,} sentences, the test "
+        f"scores those of {sentences['test']:,}. BLEU is computed by sacreBLEU "
+        f"(`{signature}`) on greedy translations, unless a beam size is given. “Exact” is the "
+        "fraction of greedy translations that are identical to the reference."
     )
 
 
@@ -108,8 +119,18 @@ def _sample_section(samples: str) -> str:
     for source, reference, hypothesis, _ in rows[:: max(1, len(rows) // SHOWN_SAMPLES)][
         :SHOWN_SAMPLES
     ]:
-        parts.append(f"> {source}\n>\n> reference: {reference}\n>\n> hypothesis: {hypothesis}")
+        named = {"source": source, "reference": reference, "hypothesis": hypothesis}
+        parts.append("\n>\n".join(f"> {name}: {escape(text)}" for name, text in named.items()))
     return "\n\n".join(parts)
+
+
+def escape(text: str) -> str:
+    r"""Escape what Markdown would not show as it is: markup, HTML, formulas, names of emoji.
+
+    >>> print(escape("<unk> &quot; *2* :on:"))
+    \<unk> \&quot; \*2\* \:on:
+    """
+    return re.sub(r"[\\`*_\[\]<&~$|#]|:(?=[\w+-]+:)", r"\\\g<0>", text)
 
 
 def _environment(metadata: Mapping[str, Any]) -> str:
@@ -117,7 +138,8 @@ def _environment(metadata: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in metadata["versions"].items())
     commit = f", commit {metadata['commit']}" if metadata["commit"] else ""
     return (
-        f"{hardware['processor']}, {hardware['threads']} threads, {hardware['device']}; {versions}"
+        f"{escape(hardware['processor'])}, {hardware['threads']} threads, "
+        f"{escape(hardware['device'])}; {versions}"
         f"{commit}. Fingerprints: corpus {metadata['corpus_fingerprint']}, vocabulary "
         f"{metadata['vocabulary_fingerprint']}."
     )
@@ -141,22 +163,37 @@ class TensorBoardLogger:
             return
         try:
             from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
+
+            self.writer = SummaryWriter(str(folder), purge_step=step + 1)
+        except ModuleNotFoundError:
             return
-        self.writer = SummaryWriter(str(folder), purge_step=step + 1)
+        except Exception as error:  # a broken installation may raise anything
+            self._disable(error)
 
     def log_step(self, record: StepRecord) -> None:
         """Log a training step."""
-        if self.writer is not None:
-            for name in ("loss", "grad_norm", "weight_norm", "learning_rate"):
-                self.writer.add_scalar(f"train/{name}", getattr(record, name), record.step)
+        for name in ("loss", "grad_norm", "weight_norm", "learning_rate"):
+            self._log(f"train/{name}", getattr(record, name), record.step)
 
     def log_validation(self, result: ValidationResult) -> None:
         """Log a validation result."""
-        if self.writer is not None:
-            self.writer.add_scalar("valid/loss", result.loss, result.step)
-            if result.bleu is not None:
-                self.writer.add_scalar("valid/bleu", result.bleu, result.step)
+        self._log("valid/loss", result.loss, result.step)
+        if result.bleu is not None:
+            self._log("valid/bleu", result.bleu, result.step)
+
+    def _log(self, name: str, value: float, step: int) -> None:
+        if self.writer is None:
+            return
+        try:
+            self.writer.add_scalar(name, value, step)
+        except Exception as error:  # it writes in a thread, which a full disk ends
+            self._disable(error)
+
+    def _disable(self, error: Exception) -> None:
+        """Continue the training without logs, which are optional, and say so in one line."""
+        self.writer = None
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        print(f"tfmr: no logs for TensorBoard, which failed ({reason})", file=sys.stderr)
 
     def __enter__(self) -> "TensorBoardLogger":
         return self
@@ -167,5 +204,9 @@ class TensorBoardLogger:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.writer is not None:
+        if self.writer is None:
+            return
+        try:
             self.writer.close()
+        except Exception as reason:
+            self._disable(reason)

@@ -422,7 +422,9 @@ class Run:
         write_text(self.folder / "curve.csv", curve_csv(self.curve))
         write_text(self.folder / "scores.json", json.dumps(results, indent=2) + "\n")
         if self.validations:
-            write_text(self.folder / "valid.csv", validation_csv(self.validations))
+            write_text(
+                self.folder / "valid.csv", validation_csv(self.validations, len(self.corpus.valid))
+            )
         if self.samples:
             write_text(self.folder / "samples.tsv", self.samples)
         metadata |= {

@@ -100,14 +100,20 @@ def read_curve(path: str | os.PathLike[str]) -> list[StepRecord]:
         ) from error
 
 
-def validation_csv(results: Sequence[ValidationResult]) -> str:
-    """The validation results as CSV, with a column that marks each new best result."""
-    rows = [["step", "seconds", "loss", "bleu", "best"]]
+def validation_csv(results: Sequence[ValidationResult], sentences: int) -> str:
+    """The validation results as CSV, with a column that marks each new best result.
+
+    ``sentences`` is the size of the validation set.
+    """
+    rows = [["step", "seconds", "sentences", "loss", "bleu", "best"]]
     for index, result in enumerate(results):
         bleu = "" if result.bleu is None else f"{result.bleu:.2f}"
         best = int(best_validation(results[: index + 1]) == index)
         rows.append(
-            [str(result.step), _cell(result.seconds), f"{result.loss:.6f}", bleu, str(best)]
+            [
+                *(str(result.step), _cell(result.seconds), str(sentences)),
+                *(f"{result.loss:.6f}", bleu, str(best)),
+            ]
         )
     return _csv(rows)
 

@@ -1,0 +1,180 @@
+"""Whatever a command meets, it ends in one line and a documented status, never in a traceback."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import tfmr
+from tests.commands.conftest import Command
+from tfmr.commands.translate import Translate
+from tfmr.errors import TfmrError
+
+ROOT = Path(tfmr.__file__).parent.parent
+OUT_OF_MEMORY = (
+    "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you "
+    "tried to allocate 6400000000 bytes.\nException raised from alloc_cpu\nframe #0: c10::Error"
+)
+
+
+def error_of(call) -> BaseException:
+    with pytest.raises(BaseException) as caught:  # noqa: PT011  any error of the call
+        call()
+    return caught.value
+
+
+ERRORS = {
+    "invalid input": (TfmrError("expected a,\ngot b;\x1b[31m do\u2028c"), 2, ["a, got b;"]),
+    "no memory in torch": (RuntimeError(OUT_OF_MEMORY), 2, ["memory", "6400000000", "--set"]),
+    "no memory on a GPU": (
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), 2, ["2.00 GiB"]
+    ),
+    "no memory in NumPy": (error_of(lambda: np.empty(2**50)), 2, ["memory", "--set"]),
+    "no memory in Python": (MemoryError(), 2, ["memory", "MemoryError"]),
+    "no memory for a file": (OSError(errno.ENOMEM, "Cannot allocate memory", "x"), 2, ["memory"]),
+    "no memory in C++": (RuntimeError("std::bad_alloc"), 2, ["memory"]),
+    "a full disk": (OSError(errno.ENOSPC, "No space left on device", "run/a"), 2, ["run/a"]),
+    "a full quota": (OSError(errno.EDQUOT, "Disk quota exceeded"), 2, ["quota"]),
+    "no permission": (PermissionError(errno.EACCES, "Permission denied", "/x"), 2, ["/x", "perm"]),
+    "a missing file": (error_of(lambda: open("none")), 2, ["none", "No such file"]),  # noqa: SIM115
+    "a long name": (error_of(lambda: os.stat("x" * 9999)), 2, ["File name too long"]),
+    "too many open files": (OSError(errno.EMFILE, "Too many open files", "a"), 2, ["ulimit -n"]),
+    "an error without a number": (OSError("odd"), 2, ["odd"]),
+    "a broken late import": (ImportError("cannot import name 'x'\nfrom 'y'"), 70, ["ImportError"]),
+    "a fault of the package": (TypeError("f() takes\n1 argument"), 70, ["TypeError"]),
+    "an assertion": (AssertionError(), 70, ["AssertionError", "report"]),
+    "endless recursion": (RecursionError("maximum recursion depth"), 70, ["RecursionError"]),
+    "a torch error": (RuntimeError("mat1 and mat2\nframe #0"), 70, ["mat1", "--traceback"]),
+    "not text": (error_of(lambda: b"\xff".decode()), 70, ["UnicodeDecodeError"]),
+    "an interrupt": (KeyboardInterrupt(), 130, ["stopped"]),
+    "an interrupt of a run": (KeyboardInterrupt("stopped at step 5"), 130, ["step 5"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ERRORS)
+@pytest.mark.parametrize("traceback", [False, True])
+def test_an_error_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys, command: Command, name: str, traceback: bool
+) -> None:
+    error, status, words = ERRORS[name]
+
+    def fail(_: Translate) -> None:
+        print("a translation")
+        raise error
+
+    monkeypatch.setattr(Translate, "__call__", fail)
+    with pytest.raises(SystemExit) as stop:
+        command("translate", *(["--traceback"] if traceback else []), "a sentence")
+    assert stop.value.code == status
+    out, err = capsys.readouterr()
+    assert out == "a translation\n"
+    *before, line = err.split("\n")[:-1]
+    assert line.startswith("tfmr: ")
+    assert line.isprintable()
+    assert all(word in line for word in words)
+    assert ("Traceback (most recent call last):" in before) == traceback
+    assert bool(before) == traceback
+
+
+def test_the_status_of_a_command_that_has_reported_its_error_is_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys, command: Command
+) -> None:
+    def fail(_: Translate) -> None:
+        raise SystemExit(1) from TfmrError("a process was lost")
+
+    monkeypatch.setattr(Translate, "__call__", fail)
+    for options, shown in (([], False), (["--traceback"], True)):
+        with pytest.raises(SystemExit) as stop:
+            command("translate", *options, "a")
+        assert stop.value.code == 1
+        assert ("a process was lost" in capsys.readouterr().err) == shown
+
+
+def test_traceback_may_be_a_sentence_and_is_no_part_of_the_arguments(
+    monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    given: list[object] = []
+    monkeypatch.setattr(Translate, "__call__", lambda call: given.append(call.sentences))
+    command("--traceback", "translate", "a", "--", "--traceback")
+    assert given == [("a", "--traceback")]
+    assert sys.argv == ["tfmr", "translate", "a", "--", "--traceback"]
+
+
+def shell(command: str, **variables: str) -> tuple[int, str, str]:
+    """Run a command line in which ``tfmr`` is the program: status, output, errors."""
+    settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | variables
+    done = subprocess.run(
+        ["bash", "-c", command.replace("tfmr", f"{sys.executable} -m tfmr")],
+        env=os.environ | settings,
+        capture_output=True,
+        timeout=200,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def test_an_output_that_is_full_or_closed(model: Path) -> None:
+    given = f"tfmr translate --model {model} --beam 1 'The owl sleeps.'"
+    for redirection, word in ((">/dev/full", "No space left"), (">&-", "closed")):
+        status, _, err = shell(f"{given} {redirection}")
+        assert (status, err.count("\n")) == (2, 1), err
+        assert err.startswith("tfmr: ")
+        assert word in err
+    whole = shell(given)
+    assert whole[0] == 0
+    assert shell(f"{given} 2>&-") == whole
+    assert shell("tfmr translate --model none a 2>/dev/full") == (2, "", "")
+    # What is read as UTF-8 is written as UTF-8, whatever the locale.
+    assert shell(f"{given} --alignment", PYTHONIOENCODING="ascii")[1].count("→") > 0
+
+
+def test_a_model_that_does_not_fit_into_memory(tmp_path: Path) -> None:
+    line = "ulimit -v 12000000; tfmr train --set model.d_model=60000 --steps 1 --out"
+    status, out, err = shell(f"{line} {tmp_path / 'run'}")
+    *_, message = err.splitlines()
+    assert (status, out) == (2, "")
+    assert message.startswith("tfmr: not enough memory")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        ("TypeError('Descriptors cannot\\nbe created')", 2, ["TypeError", "install"]),
+        ("KeyboardInterrupt", 130, ["stopped"]),
+        ("MemoryError", 2, ["memory"]),
+    ],
+)
+def test_an_error_while_packages_are_imported(
+    tmp_path: Path, error: str, status: int, words: list[str]
+) -> None:
+    (tmp_path / "tyro.py").write_text(f"raise {error}\n")
+    found, out, err = shell("tfmr recipes", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert (found, out, err.count("\n")) == (status, "", 1), err
+    assert all(word in err for word in words)
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"RANK": "0", "WORLD_SIZE": "1"}, ["MASTER_ADDR", "MASTER_PORT", "unset", "torchrun"]),
+        ({"RANK": "0"}, ["WORLD_SIZE missing"]),
+        ({"WORLD_SIZE": "two", "RANK": "0"}, ["WORLD_SIZE=two"]),
+        ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_PORT": "1", "MASTER_ADDR": "h",
+          "WORLD_SIZE": "1", "RANK": "1"}, ["RANK=1"]),
+        ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_PORT": "99999",
+          "MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "1", "RANK": "0"}, ["MASTER_PORT", "torchrun"]),
+    ],
+)  # fmt: skip
+def test_variables_of_torchrun_without_torchrun(
+    monkeypatch: pytest.MonkeyPatch, rejected, variables: dict[str, str], words: list[str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    line = rejected("train", "--steps", "1")
+    assert all(word in line for word in words), line
