@@ -1,10 +1,11 @@
-"""Metadata for reproducing a run: software, hardware, commit, and a fingerprint of the corpus."""
+"""Metadata of a run: software, hardware, commit, fingerprint of the corpus, and what resumes it."""
 
 import hashlib
 import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,10 @@ import torch
 
 import tfmr
 from tfmr.data.corpus import Corpus
+from tfmr.errors import require
+from tfmr.registry import structure
+from tfmr.train.config import Recipe
+from tfmr.train.evaluation import ValidationResult
 
 
 def environment_info(device: torch.device) -> dict[str, Any]:
@@ -79,6 +84,70 @@ def corpus_fingerprint(corpus: Corpus) -> str:
             digest.update(f"{source}\t{target}\n".encode())
         digest.update(b"\n")
     return digest.hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class RunState:
+    """The metadata that a run needs to continue from its checkpoint.
+
+    Raises:
+        TfmrError: if a value cannot come from a run.
+    """
+
+    corpus: str
+    direction: str
+    corpus_fingerprint: str
+    recipe: dict[str, Any]
+    """See :meth:`tfmr.train.config.Recipe.to_dict`."""
+    processes: int
+    trainer: dict[str, Any]
+    """See :class:`tfmr.train.trainer.Progress`."""
+    scores: tuple[dict[str, Any], ...]
+    """One row per evaluation, with numbers and the signature of the metric."""
+    validations: tuple[ValidationResult, ...]
+    samples: str
+    """The text of samples.tsv; empty before the first evaluation."""
+    command: str | None
+    versions: dict[str, Any]
+    hardware: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        require(self.processes >= 1, f"expected processes of at least 1, got {self.processes}")
+        for row in self.scores:
+            numbers = {name: value for name, value in row.items() if name != "signature"}
+            require(
+                {"minutes", "step", "signature"} <= set(row)
+                and isinstance(row.get("signature", ""), str)
+                and all(type(value) in (int, float) for value in numbers.values()),
+                f"expected scores with minutes, step, signature and other numbers, got {row}",
+            )
+        for line in self.samples.splitlines():
+            require(
+                line.count("\t") == 3,
+                f"expected samples with four columns, got {line[:40]!r}",
+            )
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any], where: str) -> "RunState":
+        """The state in the metadata of a checkpoint.
+
+        Args:
+            metadata: of :class:`tfmr.checkpoint.Checkpoint`.
+            where: the origin of the metadata, for messages.
+
+        Raises:
+            TfmrError: if the checkpoint is for inference only, or a value is missing or invalid.
+        """
+        require(
+            "trainer" in metadata,
+            f"{where} is for inference only and cannot be resumed: train in another folder",
+        )
+        names = {field.name for field in fields(cls)}
+        values = {name: value for name, value in metadata.items() if name in names}
+        state: RunState = structure(cls, values, where)
+        # A recipe of an older version has no values for newer settings, which take their defaults.
+        recipe = Recipe.from_dict(state.recipe, f"{where}: recipe")
+        return replace(state, recipe=recipe.to_dict())
 
 
 def resume_key(metadata: Mapping[str, Any]) -> dict[str, Any]:

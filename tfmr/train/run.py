@@ -34,7 +34,13 @@ from tfmr.train.averaging import CheckpointAverager
 from tfmr.train.config import Budget, Recipe
 from tfmr.train.distributed import World
 from tfmr.train.evaluation import Evaluator, ValidationResult, best_validation
-from tfmr.train.metadata import corpus_fingerprint, differences, environment_info, resume_key
+from tfmr.train.metadata import (
+    RunState,
+    corpus_fingerprint,
+    differences,
+    environment_info,
+    resume_key,
+)
 from tfmr.train.report import TensorBoardLogger, readme_text
 from tfmr.train.run_dir import (
     check_run_dir,
@@ -92,6 +98,7 @@ class Run:
         self.warnings: list[str] = []
         """What a user should know before the training starts."""
         saved = self._load_checkpoint(resume)
+        state = RunState.from_metadata(saved.metadata, str(self.folder)) if saved else None
         self.tokenizer = saved.tokenizer if saved else self._train_tokenizer()
         self.evaluator = Evaluator(corpus, self.tokenizer, recipe)
         batches = self._training_batches(is_new=saved is None)
@@ -108,8 +115,8 @@ class Run:
         self.environment = environment_info(self.world.device)
         self.environment["hardware"]["arithmetic"] = self.trainer.arithmetic.name
         self.corpus_fingerprint = corpus_fingerprint(corpus)
-        if saved:
-            self._resume(saved)
+        if saved and state:
+            self._resume(saved, state)
 
     def _load_checkpoint(self, resume: bool) -> Checkpoint | None:
         """The checkpoint to resume from; ``None`` for a new run."""
@@ -149,28 +156,26 @@ class Run:
             model = registry.build_model(self.recipe.model_config(self.tokenizer.vocab_size))
         return model.to(self.world.device)
 
-    def _resume(self, saved: Checkpoint) -> None:
+    def _resume(self, saved: Checkpoint, state: RunState) -> None:
         """Restore the state of the run from its checkpoint."""
-        before, now = resume_key(saved.metadata), resume_key(self.metadata())
+        before, now = resume_key(vars(state)), resume_key(self.metadata())
         for name in before | now:
             require(
                 before.get(name) == now.get(name),
                 f"{self.folder} was trained with {name} {before.get(name)}, not {now.get(name)}: "
                 "resume with the same setting, or train in another folder",
             )
-        if "trainer" not in saved.metadata:
-            raise TfmrError(
-                f"the checkpoint in {self.folder} is for inference only and cannot be resumed: "
-                "train in another folder"
-            )
-        self.trainer.load_state_dict(saved.state, saved.metadata["trainer"])
-        self.scores = saved.metadata["scores"]
-        self.validations = [ValidationResult(**row) for row in saved.metadata["validations"]]
-        self.samples = saved.metadata["samples"]
-        self.command = saved.metadata["command"]
-        curve = read_curve(self.folder / "curve.csv")
-        self.curve = [record for record in curve if record.step <= self.trainer.steps_done]
-        if changes := differences(saved.metadata, self.environment):
+        self.trainer.load_state_dict(saved.state, state.trainer)
+        self.scores, self.validations = list(state.scores), list(state.validations)
+        self.samples, self.command = state.samples, state.command
+        path, steps = self.folder / "curve.csv", self.trainer.steps_done
+        self.curve = [record for record in read_curve(path) if record.step <= steps]
+        require(
+            [record.step for record in self.curve] == list(range(1, steps + 1)),
+            f"{path} must have one row for each of the {steps} steps of the checkpoint, got "
+            f"{len(self.curve)}: restore it, or train in another folder",
+        )
+        if changes := differences(vars(state), self.environment):
             self.warnings.append(
                 f"the environment has changed since the run started ({'; '.join(changes)}): its "
                 "numbers may differ from those of an uninterrupted run"

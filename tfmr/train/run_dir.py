@@ -94,7 +94,7 @@ def read_curve(path: str | os.PathLike[str]) -> list[StepRecord]:
                 )
                 for row in csv.DictReader(file)
             ]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, csv.Error, OSError) as error:
         raise TfmrError(
             f"{path} is not a training curve: expected the columns {', '.join(names)} ({error!r})"
         ) from error

@@ -325,7 +325,7 @@ class Trainer:
 
         Returns:
             tensors: weights, EMA and Adam's moments, by name.
-            progress: step, epoch, batches done and seconds, as JSON values.
+            progress: a :class:`Progress` as JSON values.
         """
         tensors: dict[str, Tensor] = {}
 
@@ -345,7 +345,7 @@ class Trainer:
 
     @torch.no_grad()
     def load_state_dict(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
-        """Restore the state that :meth:`state_dict` returned.
+        """Restore the state that :meth:`state_dict` returned; further entries are not used.
 
         Raises:
             TfmrError: if a tensor or a value is missing, or is not one of this trainer's (see
@@ -357,8 +357,10 @@ class Trainer:
         for name, parameter in self.model.named_parameters():
             for kind in ("weight", *(["ema"] if self.ema else []), *ADAM):
                 expected[f"{kind}.{name}"] = count if kind == "adam.step" else parameter
-        check_tensors(tensors, expected, where)
-        restored = registry.structure(Progress, progress, where)
+        check_tensors({n: t for n, t in tensors.items() if n in expected}, expected, where)
+        known = {field.name for field in dataclasses.fields(Progress)}
+        values = {name: value for name, value in progress.items() if name in known}
+        restored = registry.structure(Progress, values, where)
 
         for name, parameter in self.model.named_parameters():
             weight = self.weights[name]
