@@ -106,7 +106,7 @@ check: $(READY) ## lint, formatting, types, normal form of the chapters, claims
 	$(say) 'normal form of the chapters'
 	$(PY) -m tools.notebooks check
 	$(say) 'claims about the recorded results'
-	$(PY) -m tools.claims
+	$(PY) -m benchmarks.tables --check
 
 .PHONY: format
 format: $(READY) ## format code and chapters

@@ -8,17 +8,18 @@ validation set is used.
 """
 
 import dataclasses
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import mean
 
 import torch
-import tyro
 from tqdm import tqdm
 
 from benchmarks import record
+from benchmarks.paired import Difference, paired_difference
+from benchmarks.record import Record, Row
+from benchmarks.tables import NOTHING, Claims, grouped, markdown, select
 from tfmr import registry
 from tfmr.config import Norm
 from tfmr.data import corpora
@@ -32,8 +33,6 @@ from tfmr.train.config import Recipe, find_recipe
 from tfmr.train.schedule import learning_rate
 from tfmr.train.trainer import Trainer
 from tfmr.translator import Translator
-
-Row = dict[str, Any]
 
 RECIPE = "pocket"
 DIRECTION = "en-fr"
@@ -102,7 +101,6 @@ class Ablations:
         }
         rows = measure(corpus, recipe, VARIANTS, range(self.seeds), self.steps)
         record.write(self.out, "ablations", rows, settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
 
 def measure(
@@ -174,8 +172,96 @@ def predictions(model: Translator, batches: Batches) -> Row:
     return {name: round(value, 5) for name, value in zip(names, means, strict=True)}
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """Results with and without label smoothing and warm-up, and their paired differences."""
+    columns = {
+        "valid_loss": "cross-entropy",
+        "valid_exact": "exact matches",
+        "correct": "probability of the correct token",
+        "confidence": "confidence",
+        "accuracy": "accuracy",
+    }
+    recipe = select(rows, norm="pre", peak_lr=settings["recipe_lr"], warmup=True)
+    smoothed, sharp = (select(recipe, label_smoothing=smoothing) for smoothing in (0.1, 0.0))
+    smoothing = [
+        ["with", *(_mean(smoothed, column) for column in columns)],
+        ["without", *(_mean(sharp, column) for column in columns)],
+        ["difference", *(_difference(smoothed, sharp, column) for column in columns)],
+    ]
+    warm_up = []
+    groups = grouped(select(rows, label_smoothing=0.1), "norm", "peak_lr")
+    for norm, rate in sorted(groups, key=lambda key: (key[0] == "post", key[1])):
+        warm, cold = (select(groups[norm, rate], warmup=with_) for with_ in (True, False))
+        cells = [f"{norm}-norm, {rate:g}"]
+        for column in ("valid_loss", "valid_exact"):
+            cells += [_mean(warm, column), _mean(cold, column), _difference(warm, cold, column)]
+        warm_up.append(cells)
+    header = [
+        f"{title}: {name}"
+        for name in ("cross-entropy", "exact matches")
+        for title in ("with", "without", "difference")
+    ]
+    return [
+        f"A small model with the recipe `{settings['recipe']}` ({settings['direction']}), "
+        f"{settings['steps']} steps, "
+        f"evaluated on {settings['sentences']} sentences of the {settings['split']} set: means of "
+        f"{len(settings['seeds'])} seeds. Differences (with minus without) are paired by seed, "
+        "with a 95 % confidence interval from Student's t distribution. The cross-entropy is "
+        "without label smoothing, in nats per token; *confidence* is the probability of the most "
+        "probable token, *accuracy* the fraction of positions at which this token is correct, and "
+        "*exact matches* the fraction of translations that equal the reference.",
+        "**Label smoothing**",
+        markdown(["", *columns.values()], smoothing),
+        f"**Warm-up.** *With*: {settings['train.warmup']} steps; *without*: none. Both have label "
+        "smoothing.",
+        markdown(["layer norm, peak learning rate", *header], warm_up),
+    ]
+
+
+def _mean(rows: Sequence[Row], column: str) -> str:
+    """The mean of a column, or how many runs diverged."""
+    diverged = sum(row["diverged"] for row in rows)
+    return f"{diverged} diverged" if diverged else f"{mean(row[column] for row in rows):.3f}"
+
+
+def _difference(rows: Sequence[Row], baseline: Sequence[Row], column: str) -> str:
+    """The paired difference of a column, with its interval."""
+    if any(row["diverged"] for row in [*rows, *baseline]):
+        return NOTHING
+    found = paired_difference([r[column] for r in rows], [r[column] for r in baseline])
+    return f"{found.mean:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The statements of chapter 11 about label smoothing and warm-up."""
+
+    def difference(quantity: str, baseline: Row, **changed: object) -> Difference:
+        recipe = {"norm": "pre", "label_smoothing": 0.1, "peak_lr": 3e-3, "warmup": True}
+        by_seed = sorted(rows, key=lambda row: row["seed"])
+        with_it, without = (
+            [row[quantity] for row in select(by_seed, **recipe | changed | other)]
+            for other in ({}, baseline)
+        )
+        return paired_difference(with_it, without)
+
+    plain: Row = {"label_smoothing": 0.0}
+    yield "label smoothing raises the loss", difference("valid_loss", plain).low > 0
+    yield "label smoothing lowers the confidence", difference("confidence", plain).high < 0
+    yield "its effect on accuracy is noise", difference("accuracy", plain).is_noise
+    fewer = difference("valid_exact", plain).high < 0
+    yield "label smoothing costs exact matches", fewer
+    for norm, peak_lr in (("pre", 1e-3), ("pre", 3e-3), ("pre", 1e-2), ("post", 3e-3)):
+        loss, exact = (
+            difference(quantity, {"warmup": False}, norm=norm, peak_lr=peak_lr)
+            for quantity in ("valid_loss", "valid_exact")
+        )
+        claim = f"{norm}-norm, {peak_lr:g}: warm-up"
+        if peak_lr == 1e-2:
+            yield f"{claim} helps", loss.high < 0 < exact.low
+        else:
+            yield f"{claim} costs", exact.high < 0 < loss.low
+    yield "no run diverged", not any(row["diverged"] for row in rows)
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Ablations, prog="python -m benchmarks.ablations")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.ablations: {error}")
+    record.run(Ablations)

@@ -4,22 +4,22 @@ The models have GRU cells and differ in one respect, attention or one vector for
 are trained to repeat random digits, and the accuracy of greedy decoding is recorded by length.
 """
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-import tyro
 from jaxtyping import Int
 from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
 from benchmarks import record
+from benchmarks.record import Record, Row
+from benchmarks.tables import RANGE, Claims, count, grouped, markdown, select, spread
 from tfmr.decode import greedy_search
-from tfmr.errors import TfmrError, require
+from tfmr.errors import require
 from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
 from tfmr.special_tokens import BOS, EOS, SPECIAL
 
@@ -68,7 +68,6 @@ class Copying:
             "peak_lr": PEAK_LR,
         }
         record.write(self.out, "copying", measure(self), settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
 
 def measure(copying: Copying) -> Iterator[dict[str, Any]]:
@@ -139,8 +138,35 @@ def accuracy(model: Seq2Seq, length: int, count: int) -> float:
     return correct / count
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """The fraction of sequences repeated without an error, by variant and length."""
+    lines = []
+    for variant, own in grouped(rows, "variant").items():
+        by_length = zip(*(row["accuracy"] for row in own), strict=True)
+        sizes = (f"{own[0][name]:,}" for name in ("parameters", "steps"))
+        lines.append([variant, *sizes, *(spread(scores, ".3f") for scores in by_length)])
+    header = ["", "parameters", "steps", *(f"{n} digits" for n in settings["lengths"])]
+    return [
+        f"Fraction of {settings['sequences']:,} random digit sequences that the model repeats "
+        f"without an error, {count(len(settings['seeds']), 'seed')}: the mean, {RANGE}.",
+        markdown(header, lines),
+    ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """With every seed, attention repeats more of the long sequences than one vector."""
+    scores = {
+        variant: [row["accuracy"] for row in select(rows, variant=variant)] for variant in VARIANTS
+    }
+    complete = {len(own) for own in scores.values()} == {len(settings["seeds"])}
+    yield "every variant has every seed", complete
+    attention = scores.pop("attention")
+    for variant, own in scores.items():
+        for k, length in enumerate(settings["lengths"]):
+            if length >= 6:
+                claim = f"attention repeats more of {length} digits than {variant}"
+                yield claim, min(row[k] for row in attention) > max(row[k] for row in own)
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Copying, prog="python -m benchmarks.copying")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.copying: {error}")
+    record.run(Copying)

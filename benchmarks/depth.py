@@ -19,12 +19,11 @@ chosen here.
 import dataclasses
 import itertools
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean
-from typing import Annotated, Any, Literal, cast
+from statistics import mean, median
+from typing import Annotated, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -36,14 +35,15 @@ from torch.nn.utils import get_total_norm
 from tqdm import tqdm
 
 from benchmarks import record
+from benchmarks.paired import paired_difference
+from benchmarks.record import Record, Row
+from benchmarks.tables import Claims, grouped, markdown, select, spread
 from tfmr.attention import MultiHeadAttention, causal_mask
 from tfmr.config import BlockConfig
 from tfmr.encoder import EncoderBlock
-from tfmr.errors import TfmrError
 from tfmr.layers import FeedForward, Residual, final_norm
 from tfmr.position import sinusoidal
 
-Row = dict[str, Any]
 Sublayer = Callable[[Tensor], Tensor]
 Name = Literal["feed-forward", "encoder", "warm-up"]
 
@@ -164,7 +164,6 @@ class Depth:
             rows = measure(name, experiment, seeds)
             path = self.out / f"depth-{name}.json"
             record.write(path, "depth", rows, settings=settings, metadata=metadata)
-            print(f"wrote {path}; next: python -m benchmarks.tables")
 
 
 def measure(name: Name, experiment: Experiment, seeds: Sequence[int]) -> Iterator[Row]:
@@ -373,8 +372,121 @@ def train(
     return torch.stack(curves, dim=1).tolist()
 
 
+_SCALED = (
+    "*Scaled*: the last matrix of each sublayer is divided by the square root of the number of "
+    "sublayers."
+)
+ABOUT: dict[Name, str] = {
+    "encoder": (
+        f"Stacks of encoder blocks that differ in the connection around each sublayer. {_SCALED}"
+    ),
+    "feed-forward": (
+        "Stacks of feed-forward networks that differ in the connection around each sublayer, in "
+        "the number of blocks and, in the rows *Xavier*, in the initialisation (Xavier instead of "
+        f"He). {_SCALED}"
+    ),
+    "warm-up": (
+        "Stacks of encoder blocks with Xavier initialisation that differ in the placement of layer "
+        "norm, in the number of blocks and in the warm-up."
+    ),
+}
+"""What differs between the stacks of each experiment."""
+
+
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """The losses of stacks, by depth, warm-up and learning rate."""
+    rates = grouped(rows, "peak_lr")
+    lines = [
+        [
+            *map(str, stack),
+            f"{median(row['stream'] for row in own):.2g}",
+            f"{median(row['cosine'] for row in own):.2f}",
+            f"{median(row['first_grad'] / row['last_grad'] for row in own):.2g}",
+            # A run that diverged has no loss and counts as infinite.
+            *(spread([math.inf if r["loss"] is None else r["loss"]
+                      for r in select(own, peak_lr=rate)], ".3g", median) for rate in rates),
+        ]
+        for stack, own in grouped(rows, "stack", "blocks", "warmup").items()
+    ]  # fmt: skip
+    header = ["", "blocks", "warm-up", "stream", "cosine", "gradient", *(f"{r:g}" for r in rates)]
+    return [
+        f"{ABOUT[settings['experiment']]} "
+        "*Stream*, *cosine* and *gradient* are measured before training: the root mean square of "
+        "the last block's output, the mean cosine between its vectors, and the gradient norm of "
+        "the first block divided by the gradient norm of the last block (medians of "
+        f"{len(settings['seeds'])} seeds). The columns headed by a peak learning rate give the "
+        f"training loss, in nats, averaged over the last {settings['mean_of_last_steps']} of "
+        f"{settings['steps']} steps: the median, with the lowest and the highest of the seeds in "
+        f"parentheses. A uniform prediction has a loss of {settings['uniform_loss']:.2f}.",
+        markdown(header, lines),
+    ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The statements of chapter 7 about each experiment."""
+    experiment: Name = settings["experiment"]
+    if experiment == "feed-forward":
+        yield from _networks(rows)
+    elif experiment == "encoder":
+        yield from _blocks(rows, settings["uniform_loss"])
+    else:
+        yield from _warm_up(rows)
+
+
+def _losses(rows: list[Row], **selection: object) -> list[float]:
+    """The losses of the selected runs, in the order of the seeds."""
+    return [row["loss"] for row in sorted(select(rows, **selection), key=lambda row: row["seed"])]
+
+
+def _networks(rows: list[Row]) -> Claims:
+    """Stacks of feed-forward networks.
+
+    A run has trained if its loss is below 0.5 nats; the counts are those of three learning rates.
+    """
+    expected = {(stack, blocks): [5, 5, 5] for stack in CONNECTIONS for blocks in (4, 12)}
+    expected["plain, Xavier", 12] = [5, 3, 2]
+    expected |= {
+        ("plain, Xavier", 32): [0, 0, 0],
+        ("plain", 32): [5, 0, 0],
+        ("residual", 32): [0, 0, 1],
+        ("scaled residual", 32): [5, 5, 0],
+        ("post-norm", 32): [5, 4, 0],
+        ("pre-norm", 32): [5, 5, 5],
+    }
+    for (stack, blocks), counts in expected.items():
+        found = [
+            sum(loss < 0.5 for loss in _losses(rows, stack=stack, blocks=blocks, peak_lr=peak_lr))
+            for peak_lr in (3e-4, 1e-3, 3e-3)
+        ]
+        claim = f"{stack}, {blocks} networks: {found} runs trained, expected {counts}"
+        yield claim, found == counts
+    deep = select(rows, blocks=32)
+    ratios = [row["first_grad"] / row["last_grad"] for row in select(deep, stack="plain")]
+    kept = min(ratios) > 1 / 4 and max(ratios) < 4
+    yield "the gradient of the plain stack does not vanish", kept
+    parallel = min(row["cosine"] for row in deep if row["stack"].startswith("plain"))
+    yield "the vectors of plain stacks are nearly parallel", parallel > 0.86
+
+
+def _blocks(rows: list[Row], chance: float) -> Claims:
+    """Stacks of encoder blocks."""
+    for stack in ("plain", "post-norm"):
+        yield f"{stack} remains near chance level", min(_losses(rows, stack=stack)) > chance - 0.1
+    large = min(_losses(rows, stack="residual")) > 200
+    yield "the loss with a residual connection alone is above 200", large
+    for stack in ("scaled residual", "pre-norm"):
+        yield f"{stack} learns", max(_losses(rows, stack=stack)) < 1.1
+
+
+def _warm_up(rows: list[Row]) -> Claims:
+    """Warm-up."""
+    for run in itertools.product(("post-norm", "pre-norm"), (6, 12), (3e-4, 1e-3, 3e-3)):
+        own = select(rows, **dict(zip(("stack", "blocks", "peak_lr"), run, strict=True)))
+        effect = paired_difference(_losses(own, warmup=200), _losses(own, warmup=0))
+        expected = run == ("post-norm", 12, 1e-3)
+        claim = f"{run[0]}, {run[1]} blocks, {run[2]:g}: warm-up "
+        yield claim + ("helps" if expected else "does not help"), (effect.high < 0) == expected
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Depth, prog="python -m benchmarks.depth")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.depth: {error}")
+    record.run(Depth)

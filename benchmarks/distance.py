@@ -8,7 +8,6 @@ parameters up to rounding: the width of the feed-forward networks compensates fo
 between the layers. Chapter 14 shows the results.
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import tyro
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -25,7 +23,9 @@ from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.recall import SYMBOLS, draw
-from tfmr.errors import TfmrError, require
+from benchmarks.record import Record, Row
+from benchmarks.tables import NOTHING, RANGE, Claims, count, grouped, markdown, spread
+from tfmr.errors import require
 from tfmr.layers import FeedForward, LayerNorm
 from tfmr.sequence_layers import (
     ConvolutionalLayer,
@@ -109,7 +109,6 @@ class Distance:
             "chance": 1 / SYMBOLS,
         }
         record.write(self.out, "distance", self._measure(), settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
     def _measure(self) -> Iterator[dict[str, Any]]:
         runs = [(name, seed) for name in LAYERS for seed in self.seeds]
@@ -187,8 +186,39 @@ def accuracy(network: Network, distance: int, count: int) -> float:
     return round(float((predicted == first).float().mean()), 4)
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """Accuracy by layer type and distance: mean and range over the seeds."""
+    lines = []
+    for layer, own in grouped(rows, "layer").items():
+        by_distance = zip(*(row["accuracy"] for row in own), strict=True)
+        reach = NOTHING if own[0]["reach"] is None else str(own[0]["reach"])
+        scores = (spread(values, ".2f") for values in by_distance)
+        lines.append([layer, reach, f"{own[0]['parameters']:,}", *scores])
+    return [
+        "Accuracy of recalling the first symbol at the last position, by the distance between "
+        f"these two positions, after {settings['steps']} training steps, "
+        f"{count(len(settings['seeds']), 'seed')}: the mean, {RANGE}. Reach is the largest "
+        f"distance that {settings['blocks']} blocks connect (–: unlimited). Chance level is "
+        f"{settings['chance']:.2f}.",
+        markdown(["", "reach", "parameters", *map(str, settings["distances"])], lines),
+    ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The statements of chapter 14 about the accuracy of the layers by distance, for every seed."""
+    for row in rows:
+        by_distance = dict(zip(settings["distances"], row["accuracy"], strict=True))
+        name = f"{row['layer']}, seed {row['seed']}"
+        if row["layer"] in ("recurrent (LSTM)", "dilated convolution", "self-attention"):
+            yield f"{name}: at least 0.99 at every distance", min(by_distance.values()) > 0.99
+        elif row["layer"] == "recurrent (RNN)":
+            yield f"{name}: at most 0.53 at every distance", max(by_distance.values()) < 0.53
+        else:
+            inside = [value for n, value in by_distance.items() if n < row["reach"]]
+            outside = [value for n, value in by_distance.items() if n > row["reach"]]
+            yield f"{name}: at least 0.99 below its reach", min(inside) > 0.99
+            yield f"{name}: chance level beyond its reach", max(outside) < 0.3
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Distance, prog="python -m benchmarks.distance")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.distance: {error}")
+    record.run(Distance)

@@ -12,7 +12,6 @@ without prefixes.
 
 import math
 import random
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -31,9 +30,12 @@ from tqdm import tqdm
 
 from benchmarks import prefixes, record
 from benchmarks.bootstrap import interval, ratio_of_sums, resample
+from benchmarks.paired import paired_difference
+from benchmarks.record import Record, Row
+from benchmarks.tables import NOTHING, RANGE, Claims, count, grouped, markdown, select, spread
 from tfmr.data import corpora
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.errors import TfmrError, require
+from tfmr.errors import require
 from tfmr.family import GPT, Bert, BertConfig, GPTConfig, Llama, LlamaConfig
 from tfmr.family.bert import mask_tokens
 from tfmr.family.digits import CONFIG as VIT
@@ -112,7 +114,6 @@ class Family:
         out = self.out or record.FOLDER / f"family-{self.experiment}.json"
         settings = {"experiment": self.experiment, "seeds": list(self.seeds), **settings}
         record.write(out, "family", measure(self), settings=settings, metadata=metadata)
-        print(f"wrote {out}; next: python -m benchmarks.tables")
 
 
 @dataclass(frozen=True)
@@ -542,8 +543,70 @@ EXPERIMENTS: dict[Experiment, tuple[Callable[[Family], Rows], dict[str, Any]]] =
 }
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """Each measured number by model, over the seeds."""
+    plain = ("model", "seed", "steps", "parameters")
+    columns = [
+        name
+        for name in dict.fromkeys(key for row in rows for key in row)
+        if name not in plain and all(isinstance(r.get(name, 0.0), float) for r in rows)
+    ]
+    about, form, titles = "", ".4f", {"peak_lr": "peak learning rate"}
+    if "tasks" in settings:
+        about = (
+            " The columns *copy*, *reverse* and *sort* give the fraction of outputs without an "
+            "error."
+        )
+    if "prefixes" in settings:
+        about = (
+            " The columns *German* and *French* give the BLEU of the translations from English. "
+            "The row *inputs without translation* scores the English sentences themselves."
+        )
+        form, titles = ".2f", {name: name.capitalize() for name in columns}
+    if "loss" in columns:
+        about += " The loss is the cross-entropy in nats per token."
+    lines = []
+    for model, own in grouped(rows, "model").items():
+        sizes = [f"{own[0][name]:,}" if name in own[0] else NOTHING for name in plain[2:]]
+        found = [[row[name] for row in own if name in row] for name in columns]
+        lines.append([model, *sizes, *(spread(numbers, form) for numbers in found)])
+    return [
+        f"The experiment `{settings['experiment']}`, evaluated on the test data, "
+        f"{count(len(settings['seeds']), 'seed')}: the mean, {RANGE}.{about}",
+        markdown(["", *plain[2:], *(titles.get(name, name) for name in columns)], lines),
+    ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """Every model of the family is ahead of its baseline, seed by seed."""
+
+    def values(model: str, column: str) -> list[Any]:
+        return [row[column] for row in select(rows, model=model)]
+
+    experiment = settings["experiment"]
+    if experiment == "digits":
+        scores = (values(model, "accuracy") for model in ("ViT", "logistic regression"))
+        ahead = paired_difference(*scores).low
+        yield f"ViT is ahead of logistic regression: {ahead}", ahead > 0
+    elif experiment == "changes":
+        original = values("2017", "loss")
+        signs = {"pre-norm": -1, "separate output matrix": -1, "all changes": -1}
+        for model in [name for name in grouped(rows, "model") if name != "2017"]:
+            effect = paired_difference(values(model, "loss"), original)
+            sign = 0 if effect.is_noise else math.copysign(1, effect.mean)
+            claim = f"{model}: {effect.low:.3f} to {effect.high:.3f}"
+            yield claim, sign == signs.get(model, 0)
+    elif "tasks" in settings or "prefixes" in settings:
+        for task in TASKS if "tasks" in settings else prefixes.PREFIXES:
+            worst = min(values("T5 with prefixes", task))
+            best = max(values("T5 without prefixes", task))
+            yield f"the prefix improves {task}: {best} to {worst}", worst > best
+    else:
+        model = {"gpt": "GPT", "llama": "Llama", "bert": "BERT"}[experiment.partition("-")[0]]
+        column = "ahead_of_n_gram_nats" if model == "BERT" else "ahead_of_best_n_gram_nats"
+        least = min(low for low, _ in values(model, column))
+        yield f"{model} is ahead of the n-gram model: {least}", least > 0
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Family, prog="python -m benchmarks.family")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.family: {error}")
+    record.run(Family)

@@ -6,7 +6,6 @@ cross-entropy and the decrease in BLEU have intervals (:mod:`benchmarks.bootstra
 (2019), sections 3.2 and 3.3; Voita et al. (2019).
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -15,20 +14,21 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-import tyro
 from jaxtyping import Float
 from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.bootstrap import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
-from benchmarks.trained import Analysis, Row
+from benchmarks.record import Record, Row
+from benchmarks.tables import NOTHING, Claims, grouped, markdown, select
+from benchmarks.trained import MODEL, Analysis, weights_fingerprint
+from tfmr import checkpoint
 from tfmr.analysis import ablate_head, ablate_sublayer
 from tfmr.attention import MultiHeadAttention
 from tfmr.data.batches import Batches
 from tfmr.data.corpus import SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
-from tfmr.errors import TfmrError
 from tfmr.fast import prepare
 from tfmr.layers import FeedForward
 from tfmr.metrics import bleu
@@ -116,8 +116,43 @@ def ablations(model: Transformer) -> Ablations:
     return found
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """The loss of quality without each sublayer and each head, in BLEU and in nats."""
+    intact, *ablated = rows
+    n_heads = max((row["head"] for row in select(ablated, ablated="head")), default=0)
+
+    def lost(row: Row) -> str:
+        bleu = intact["valid_bleu"] - row["valid_bleu"]
+        return f"{bleu:.1f} / {row['valid_loss'] - intact['valid_loss']:.3f}"
+
+    lines = []
+    for where, (whole, *heads) in grouped(ablated, "stack", "sublayer", "layer").items():
+        cells = [lost(row) for row in heads] + [NOTHING] * (n_heads - len(heads))
+        lines.append([" ".join(map(str, where)), lost(whole), *cells])
+    return [
+        "Decrease in BLEU / increase in cross-entropy, in nats per token, when a sublayer or one "
+        f"of its heads is ablated, on the {settings['sentences']:,} sentences of the "
+        f"{settings['split']} set of {settings['corpus']} {settings['direction']}. Without "
+        f"ablation, the model reaches {intact['valid_bleu']:.1f} BLEU (greedy decoding) and a "
+        f"cross-entropy of {intact['valid_loss']:.3f}.",
+        markdown(["", "sublayer", *(f"head {k + 1}" for k in range(n_heads))], lines),
+    ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The record belongs to the recorded model and is complete."""
+    same = settings["model"] == weights_fingerprint(MODEL)
+    yield "the record is that of the model: run python -m benchmarks.heads", same
+    model = checkpoint.load(MODEL).model()
+    assert isinstance(model, Transformer)
+    names = [{key: row[key] for key in row if not key.startswith("valid")} for row in rows]
+    yield "a row for every ablation", names == [name for name, _ in ablations(model)]
+    head, sublayer = (
+        min(row["valid_bleu"] for row in select(rows, ablated=kind))
+        for kind in ("head", "sublayer")
+    )
+    yield "no head costs as much as the worst sublayer", head > sublayer
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Heads, prog="python -m benchmarks.heads")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.heads: {error}")
+    record.run(Heads)

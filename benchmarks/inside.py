@@ -22,7 +22,6 @@
 Intervals are 95 % bootstrap intervals over sentences or pairs (:mod:`benchmarks.bootstrap`).
 """
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -34,7 +33,6 @@ from typing import Any, cast
 import numpy as np
 import torch
 import torch.nn.functional as F
-import tyro
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
@@ -42,7 +40,9 @@ from torch.utils.hooks import RemovableHandle
 from benchmarks import record
 from benchmarks.bootstrap import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
 from benchmarks.minimal_pairs import PAIRS, MinimalPair
-from benchmarks.trained import Analysis, Row
+from benchmarks.record import Record, Row
+from benchmarks.tables import Claims, markdown, only, select
+from benchmarks.trained import Analysis
 from tfmr.analysis import (
     ablate_sublayer,
     logit_lens,
@@ -57,7 +57,6 @@ from tfmr.data.corpus import SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.decoder import DecoderBlock
-from tfmr.errors import TfmrError
 from tfmr.fast import prepare
 from tfmr.layers import FeedForward
 from tfmr.metrics import bleu
@@ -436,8 +435,137 @@ def decoding(
         yield row
 
 
+TABLES: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]]]] = {
+    "logit lens": (
+        "Logit lens: what the decoder predicts after each block (0: the embeddings). Agreement is "
+        "the fraction of positions at which the most probable token is the same as after the last "
+        "block; probability and rank are those of the token that is the most probable after the "
+        "last block. *Most probable: input token* is the fraction of positions at which the most "
+        "probable token is the input token.",
+        ("depth",),
+        {
+            "agreement": ("agreement", ".3f"),
+            "probability": ("probability", ".3f"),
+            "median_rank": ("median rank", ".0f"),
+            "input_token": ("most probable: input token", ".3f"),
+            "loss": ("cross-entropy", ".2f"),
+        },
+    ),
+    "patching": (
+        "Activation patching with pairs of German sentences that differ in one noun: noun 1 "
+        "in the first sentence, noun 2 in the second. For each sentence of a pair, the logit "
+        "difference is the logit of the translation of noun 1 minus the logit of the translation "
+        "of noun 2. The effect of a patch is the fraction of the gap between the two logit "
+        "differences that the patch closes. *Before* and *after* are all positions before or after "
+        "the noun, patched together; "
+        "*last* is the last position of the decoder.",
+        ("part", "depth", "layer", "head", "positions"),
+        {"effect": ("effect", ".3f")},
+    ),
+    "feed-forward": (
+        "Each row states what replaces the output of one feed-forward network of the decoder: "
+        "zeros (*zero*), its mean over the tokens of 4,000 training sentences (*mean*), or its "
+        "mean over those tokens that equal the input token (*mean of the input token*). In the "
+        "row *own*, nothing is replaced. The columns give the increase in cross-entropy and the "
+        "fraction of positions at which the most probable next token is the input token.",
+        ("layer", "output"),
+        {
+            "loss_increase": ("increase in cross-entropy", ".3f"),
+            "input_token": ("most probable: input token", ".4f"),
+        },
+    ),
+    "repetition": (
+        "Greedy decoding of the validation set; each row names the ablated sublayer and states "
+        "whether a token may follow itself. *Repeated* is the fraction of tokens that equal the "
+        "previous token. It is computed after the translation has been tokenised again, so it can "
+        "exceed 0 even where repetition is forbidden.",
+        ("ablated", "repetition"),
+        {
+            "bleu": ("BLEU", ".1f"),
+            "tokens": ("tokens per sentence", ".1f"),
+            "repeated": ("repeated", ".3f"),
+        },
+    ),
+    "decoding": (
+        "BLEU of greedy decoding and of beam search.",
+        ("split",),
+        {
+            "greedy": ("greedy", ".1f"),
+            "beam4": ("beam 4", ".1f"),
+            "difference": ("difference", ".1f"),
+        },
+    ),
+}
+"""For each analysis: a description, the columns that name a row, and title and format of the
+others."""
+
+
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """A table for each analysis, with intervals."""
+    parts = [
+        f"Analyses of the recorded model on {settings['corpus']} {settings['direction']}. In "
+        "parentheses: 95 % bootstrap intervals over sentences or pairs."
+    ]
+    for analysis, (about, names, columns) in TABLES.items():
+        lines = [
+            [
+                ", ".join(_named(name, row[name], names) for name in names if name in row),
+                *(_with_interval(row, column, form) for column, (_, form) in columns.items()),
+            ]
+            for row in select(rows, analysis=analysis)
+        ]
+        header = [names[0] if len(names) == 1 else "", *(title for title, _ in columns.values())]
+        parts += [about, markdown(header, lines)] if lines else []
+    return parts
+
+
+def _named(name: str, value: object, names: Sequence[str]) -> str:
+    """A number with its name where several columns name a row; a text alone."""
+    title = "block" if name == "layer" else name
+    return f"{title} {value}" if isinstance(value, int) and len(names) > 1 else str(value)
+
+
+def _with_interval(row: Row, column: str, form: str) -> str:
+    low, high = row[f"{column}_interval"]
+    return f"{row[column]:{form}} ({low:{form}} to {high:{form}})"
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The record belongs to the model of heads.json and agrees with it where both measure."""
+    heads = records["heads"]
+    same = settings["model"] == heads["settings"]["model"]
+    yield "the record is that of the model: run python -m benchmarks.inside", same
+    intact = heads["rows"][0]
+    last = select(rows, analysis="logit lens")[-1]
+    equal = abs(last["loss"] - intact["valid_loss"]) < 1e-3
+    yield "the lens ends with the loss of heads.json", equal and last["agreement"] == 1
+    validation = only(rows, analysis="decoding", split="validation")
+    equal = abs(validation["greedy"] - intact["valid_bleu"]) < 0.05
+    yield "greedy decoding has the BLEU of heads.json", equal
+    for row in select(rows, analysis="decoding"):
+        ahead = row["difference_interval"][0] > 0
+        yield f"beam search is ahead of greedy decoding on the {row['split']} set", ahead
+    noun = min(row["effect"] for row in select(rows, part="encoder stream", positions="noun"))
+    yield "the difference stays at the noun's position in the encoder", noun > 0.98
+    largest = max((row for row in rows if "head" in row), key=lambda row: row["effect"])
+    place = (largest["part"], largest["layer"], largest["head"])
+    expected = ("decoder cross-attention head", 3, 4)
+    yield "cross-attention 3, head 4 carries the largest part of the difference", place == expected
+    zero, mean, by_token = (
+        only(rows, analysis="feed-forward", layer=1, output=output)["loss_increase"]
+        for output in ("zero", "mean", "mean of the input token")
+    )
+    yield "a constant does not replace feed-forward 1", mean > 0.9 * zero
+    yield "a mean per input token replaces nine tenths of it", by_token < 0.1 * zero
+    greedy = {
+        (row["ablated"] == "nothing", row["repetition"] == "allowed"): row["bleu"]
+        for row in select(rows, analysis="repetition")
+    }
+    ablated = greedy[False, True]
+    regained = (greedy[False, False] - ablated) / (greedy[True, True] - ablated)
+    claim = f"repetition is more than two thirds of the BLEU lost without it: {regained:.2f}"
+    yield claim, regained > 2 / 3
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Inside, prog="python -m benchmarks.inside")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.inside: {error}")
+    record.run(Inside)

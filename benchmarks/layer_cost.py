@@ -7,7 +7,6 @@ turn within each round. Chapter 14 shows the results.
 """
 
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,17 +14,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import tyro
 from einops import rearrange
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from benchmarks import record
+from benchmarks.record import Record, Row
 from benchmarks.scaling import peak_bytes
-from benchmarks.timing import run_in_new_process, time_interleaved
+from benchmarks.tables import Claims, count, grouped, markdown, only, select
+from benchmarks.timing import ratio, run_in_new_process, time_interleaved
 from tfmr.attention import fused_attention
 from tfmr.complexity import counted_flops
-from tfmr.errors import TfmrError, require
+from tfmr.errors import require
 from tfmr.layers import FeedForward
 from tfmr.sequence_layers import ConvolutionalLayer, RecurrentLayer, SelfAttentionLayer
 
@@ -140,7 +140,6 @@ class LayerCost:
             }
             path = self.out / f"layer-{part}.json"
             record.write(path, "layer cost", rows, settings=settings, metadata=metadata)
-            print(f"wrote {path}; next: python -m benchmarks.tables")
 
     def by_length(self, d_model: int, threads: int) -> list[dict[str, Any]]:
         """The rows of the first part."""
@@ -228,8 +227,111 @@ def seconds_by_round(calls: dict[str, Callable[[], None]], rounds: int) -> dict[
     return {name: [value / repeats[name] for value in taken[name]] for name in calls}
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """Training time relative to the RNN, peak memory, and the effect of batch and threads."""
+    parts = [
+        f"{settings['precision']}, {settings['rounds']} interleaved rounds; the load average of "
+        f"the machine was at most {max(settings['load_average'])}. Each entry of a time table is "
+        "the median, over the rounds, of the training time of a layer divided by the training time "
+        "of the RNN."
+    ]
+    axis, fixed = ("length", "batch") if settings["part"] == "length" else ("batch", "length")
+    titles = {"length": "length", "batch": "batch size"}
+
+    def by_size(own: list[Row], cell: Callable[[Row, Row], str]) -> str:
+        """A line for each layer, a cell for each size, computed with the row of the first layer."""
+        sizes, layers = grouped(own, axis), list(grouped(own, "layer"))
+        lines = [
+            [layer, *(cell(only(at, layer=layer), at[0]) for at in sizes.values())]
+            for layer in layers
+        ]
+        return markdown(["", *map(str, sizes)], lines)
+
+    training = select(rows, mode="training")
+    for (d_model, threads), own in grouped(training, "d_model", "threads").items():
+        where = f"d_model {d_model}, {titles[fixed]} {own[0][fixed]}"
+        parts += [
+            f"Training time relative to the RNN, {where}, {count(threads, 'thread')}, by "
+            f"{titles[axis]}:",
+            by_size(own, lambda row, rnn: f"{ratio(row['seconds'], rnn['seconds']).median:.2f}"),
+        ]
+        for mode, what in (("forward", "the forward pass"), ("training", "training")):
+            if axis == "length":
+                peaks = select(rows, mode=mode, d_model=d_model)
+                parts += [
+                    f"Peak memory of {what} in MiB, {where}, by length:",
+                    by_size(peaks, lambda row, _: f"{row['bytes'] / 2**20:.2f}"),
+                ]
+    return parts
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The statements of chapter 14 about the layers."""
+    yield from (_by_length if settings["part"] == "length" else _in_parallel)(rows)
+
+
+def _times(rows: list[Row], layer: str, other: str, **case: object) -> float:
+    """The training time of a layer divided by that of another."""
+    a, b = (only(rows, layer=name, mode="training", **case) for name in (layer, other))
+    return ratio(a["seconds"], b["seconds"]).median
+
+
+def _by_length(rows: list[Row]) -> Claims:
+    """Time and memory."""
+    for row in select(rows, mode="training", layer="self-attention"):
+        case = {name: row[name] for name in ("d_model", "length")}
+        share = _times(rows, "self-attention", "recurrent (RNN)", **case)
+        yield f"{case}: attention is faster than the RNN: {share:.2f}", share < 1
+    parts = ("attention without projections", "projections and feed-forward")
+    for d_model in (64, 128):
+        below, above = (_times(rows, *parts, d_model=d_model, length=n * d_model) for n in (4, 8))
+        claim = f"d {d_model}: the parts of a block cross between n = 4d and 8d"
+        yield f"{claim}: {below:.2f}, {above:.2f}", below < 1 < above
+    for length in (32, 64, 128, 512, 1024):
+        local = _times(rows, "local self-attention", "self-attention", d_model=128, length=length)
+        claim = f"local attention is the faster one from 512 on: {length}, {local:.2f}"
+        yield claim, (local < 1) == (length >= 512)
+    largest = {"forward": "local self-attention", "training": "recurrent (LSTM)"}
+    for length in (32, 64, 128, 256, 512, 1024):
+        for mode in MODES:
+            case = {"mode": mode, "d_model": 128, "length": length}
+            layers = [row for row in select(rows, **case) if row["layer"] not in parts]
+            least, most = (f(layers, key=lambda row: row["bytes"])["layer"] for f in (min, max))
+            claim = f"{case}: the RNN needs the least memory: {least}"
+            yield claim, least == "recurrent (RNN)"
+            yield f"{case}: {largest[mode]} needs the most memory: {most}", most == largest[mode]
+
+
+def _in_parallel(rows: list[Row]) -> Claims:
+    """Batches and threads."""
+
+    def times(layer: str, batch: int) -> float:
+        return _times(rows, layer, "self-attention", batch=batch, threads=1)
+
+    batches = (1, 4, 16, 64, 256)
+    rnn = [times("recurrent (RNN)", batch) for batch in batches]
+    yield "a larger batch favours the RNN", rnn == sorted(rnn, reverse=True)
+    yield "with one sentence, 2.2 times the time", round(rnn[0], 1) == 2.2
+    yield "with 256 sentences, less than half of it", rnn[-1] < 0.5
+    lstm = [times("recurrent (LSTM)", batch) for batch in batches[2:]]
+    claim = "the LSTM takes 1.8 to 3.1 times the time from 16 sentences on"
+    yield claim, (round(min(lstm), 1), round(max(lstm), 1)) == (1.8, 3.1)
+
+    def gain(layer: str, batch: int) -> float:
+        two, one = (only(rows, layer=layer, batch=batch, threads=t) for t in (2, 1))
+        return ratio(two["seconds"], one["seconds"]).median
+
+    for layer in PARALLEL:
+        claim = f"{layer}: no gain from two threads with one sentence"
+        yield claim, round(gain(layer, 1), 2) >= 1
+    for batch, *stated in ((16, 0.66, 0.93), (256, 0.53, 0.66)):
+        gains = [gain(layer, batch) for layer in ("self-attention", "recurrent (RNN)")]
+        claim = f"{batch} sentences: two threads take {stated}: {gains}"
+        yield claim, [round(value, 2) for value in gains] == stated
+    for batch in batches[1:]:
+        claim = f"{batch} sentences: two threads favour self-attention"
+        yield claim, gain("self-attention", batch) < gain("recurrent (RNN)", batch)
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(LayerCost, prog="python -m benchmarks.layer_cost")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.layer_cost: {error}")
+    record.run(LayerCost)

@@ -7,7 +7,6 @@ repeated, so the benchmark can be interrupted and extended by seeds or systems.
 
 import json
 import multiprocessing
-import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -16,15 +15,15 @@ from typing import Any
 
 import numpy as np
 import torch
-import tyro
 from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.bootstrap import bleu_statistics, corpus_bleu, interval, resample
+from benchmarks.quality import table as table
 from tfmr.checkpoint import load_translator
 from tfmr.data import corpora
 from tfmr.decode import translate
-from tfmr.errors import TfmrError, require
+from tfmr.errors import require
 from tfmr.fast import prepare
 from tfmr.metrics import bleu
 from tfmr.train.config import find_recipe
@@ -102,7 +101,6 @@ class Line:
             settings=settings,
             metadata=metadata,
         )
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
 
 def measure(line: Line, system: str, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
@@ -180,7 +178,4 @@ def differences(
 
 
 if __name__ == "__main__":
-    try:
-        tyro.cli(Line, prog="python -m benchmarks.line")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.line: {error}")
+    record.run(Line)

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tyro
 
 from benchmarks import record
+from benchmarks.record import Row
+from benchmarks.tables import markdown
 from tfmr.data.batches import Batches, IdPair
 from tfmr.data.tokenfile import Chunk, TokenFile, write_ids
-from tfmr.errors import TfmrError, require
+from tfmr.errors import require
 
 PAIRS = 4_500_000
 """Sentence pairs of WMT 2014 English-German."""
@@ -178,8 +179,25 @@ def private_memory() -> float:
     raise LookupError(f"no RssAnon in {STATUS}")
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """The growth of a process that opens a corpus, plans an epoch and reads batches."""
+    moments = ("opened", "planned", "read", "peak")
+    lines = [
+        [
+            row["reader"],
+            *(f"{row[count]:,}" for count in ("pairs", "tokens")),
+            *(f"{row[moment]:.0f}" for moment in ("file", *moments)),
+        ]
+        for row in rows
+    ]
+    return [
+        "Size of the file, and growth of a process's private memory since its start: after opening "
+        "a generated corpus, after planning the batches of an epoch, after reading "
+        f"{settings['batches']:,} batches, and at its peak, all in MB. Pages "
+        "of memory-mapped files are not counted, because the operating system can evict them.",
+        markdown(["", "pairs", "tokens", "file", *moments], lines),
+    ]
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Memory, prog="python -m benchmarks.memory")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.memory: {error}")
+    record.run(Memory)

@@ -11,13 +11,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
-import tyro
 from tqdm import tqdm
 
 from benchmarks import record
-from tfmr.errors import TfmrError, require
+from benchmarks.quality import about_search, scored, signatures
+from benchmarks.record import Record, Row
+from benchmarks.tables import RANGE, Claims, grouped, markdown, only, select, spread
+from tfmr.errors import require
+from tfmr.records import record_path
+from tfmr.train.config import find_recipe
 
 TIMED = "multi30k"
 """The recipe that is trained for a fixed time."""
@@ -60,7 +65,6 @@ class Multi30k:
             "patient": list(self.patient),
         }
         record.write(self.out, "multi30k", rows, settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
     def runs_to_record(self) -> Iterator["TrainingRun"]:
         """The runs: the first seed of every direction, then the second, and so on."""
@@ -150,8 +154,77 @@ class TrainingRun:
         return rows if len(rows) >= max(1, len(self.minutes)) else []
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """BLEU by direction, recipe and training time."""
+    parts = scored(rows)
+    directions = list(grouped(rows, "direction"))
+    lines = []
+    timed = [{"until": f"{row['minutes']:g} minutes"} | row for row in rows]
+    timed.sort(key=lambda row: (directions.index(row["direction"]), row["minutes"]))
+    for run, own in grouped(timed, "direction", "recipe", "until").items():
+        scores = (spread([row[part] for row in own if part in row]) for part in parts)
+        lines.append([*run, str(len(own)), *scores])
+    parameters = " or ".join(f"{n:,}" for n in sorted(grouped(rows, "parameters")))
+    return [
+        f"BLEU on Multi30k's validation set and on test2016: the mean over the seeds, {RANGE}. "
+        f"{about_search(rows)} {parameters} parameters. {signatures(rows)}",
+        markdown(["", "recipe", "training", "seeds", *parts.values()], lines),
+    ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """What README.md, chapter 11 and chapter 13 state about the runs and their recipes."""
+    quoted = " ".join((record.ROOT / "README.md").read_text("utf-8").split())
+    for quote in quotes(rows, settings):
+        yield f"README.md contains: {quote}", quote in quoted
+    found = [
+        (row["seed"], row["step"], round(row["test_bleu_beam4"], 1))
+        for row in select(rows, direction="en-de", minutes=20)
+    ]
+    claim = f"English to German, seed, steps and BLEU after 20 minutes: {found}"
+    yield claim, found == [(0, 5059, 37.0)]
+    own = select(rows, recipe=TIMED, direction="de-en", seed=0)
+    run = json.loads(record_path("multi30k-de-en/scores.json").read_text("utf-8"))
+    common = {"parameters": run["parameters"], "commit": run["commit"]}
+    common |= {"recipe": TIMED, "direction": "de-en", "seed": 0}
+    common |= {"threads": run["hardware"]["threads"]}
+    yield "multi30k-de-en is the first run", [common | row for row in run["scores"]] == own
+    patient, timed = find_recipe(PATIENT), find_recipe(TIMED)
+    chapter = (record.ROOT / "book" / "11-training.ipynb").read_text("utf-8")
+    steps = f"{patient.budget.steps[-1]:,}"
+    yield f"chapter 11 contains the step limit of {PATIENT}: {steps}", steps in chapter
+    yield f"{PATIENT} stops after ten validations", patient.evaluation.patience == 10
+    dropout: list[float] = [getattr(recipe.model, "dropout", 0.0) for recipe in (patient, timed)]
+    yield f"{PATIENT} has more dropout than {TIMED}: {dropout}", dropout[0] > dropout[1]
+    decay = [recipe.train.ema_decay for recipe in (patient, timed)]
+    yield f"{PATIENT} has a slower EMA than {TIMED}: {decay}", decay[0] > decay[1]
+
+
+def quotes(rows: list[Row], settings: Row) -> Iterator[str]:
+    """What the section *Measured results* of the README contains."""
+    minutes = settings["minutes"]
+    german = select(rows, recipe=TIMED, direction="de-en")
+
+    def score(recipe: str, direction: str, **selection: object) -> str:
+        own = select(rows, recipe=recipe, direction=direction, **selection)
+        return f"{mean(row['test_bleu_beam4'] for row in own):.1f}"
+
+    [parameters] = grouped(select(rows, direction="de-en"), "parameters")
+    yield f"{parameters / 1e6:.2f} million parameters"
+    yield from grouped(rows, "signature")
+    for after in minutes:
+        yield f"{score(TIMED, 'de-en', minutes=after)} after {after:g}"
+    runs = {1: "one run", 2: "the means over the two runs", 3: "the means over the three runs"}
+    yield runs[settings["seeds"]["de-en"]]
+    english = score(TIMED, "en-de", minutes=minutes[-1])
+    yield f"After {minutes[-1]:g} minutes, a single run for English to German reached {english}"
+    yield f"English to French reached {score(TIMED, 'en-fr', minutes=minutes[-1])}"
+    step = only(rows, recipe=PATIENT)["step"]
+    yield f"{score(PATIENT, 'de-en')} for German to English after {step:,} steps"
+    for row in german:
+        yield f"{row['test_bleu_beam4']:.1f} ({row['step']:,} steps)"
+    yield f"--direction de-en --minutes {' '.join(f'{after:g}' for after in minutes)}"
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Multi30k, prog="python -m benchmarks.multi30k")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.multi30k: {error}")
+    record.run(Multi30k)

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import tyro
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from tqdm import tqdm
 
 from benchmarks import record
+from benchmarks.record import Record, Row
+from benchmarks.tables import NOTHING, Claims, markdown, only, select
 from tfmr.config import TransformerConfig
 from tfmr.data import corpora
 from tfmr.errors import TfmrError, require
@@ -46,6 +47,10 @@ RUNS = (
 )
 """Method, number of processes, and batches per process and step. A run in one process comes before
 the runs with as many batches per step."""
+NAME = ("method", "processes", "batches")
+"""The columns that name a run."""
+STORED = ("weights", "gradients", "moments")
+OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter")
 VOCAB_MULTIPLE = 8
 """The vocabulary is padded to a multiple of this, so that all shards have the same size."""
 COLLECTIVES = {
@@ -81,7 +86,6 @@ class Parallel:
         trainer = make_trainer(World(), 1, fsdp=False, seed=self.seed)
         settings = {"seed": self.seed, "steps": self.steps, **sizes(trainer.model)}
         record.write(self.out, "parallel", rows, settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
 
 def measure(
@@ -106,9 +110,8 @@ def measure(
         all(one["collectives"] == collectives for one in found),
         f"{method} with {processes} processes: they did not run the same collective operations",
     )
-    run = {"method": method, "processes": processes, "batches": batches}
-    measured = ("weights", "gradients", "moments", "sent")
-    by_rank = {name: [one[name] for one in found] for name in measured}
+    run = dict(zip(NAME, (method, processes, batches), strict=True))
+    by_rank = {name: [one[name] for one in found] for name in (*STORED, "sent")}
     yield {"what": "run", **run, **by_rank, "losses": found[0]["losses"]}
     for operation in dict.fromkeys(operation for operation, _ in collectives):
         own = [size for name, size in collectives if name == operation]
@@ -220,8 +223,70 @@ class Collectives(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """What each process stores, and the volume of its collective operations."""
+    lines = []
+    for run in select(rows, what="run"):
+        volumes = {name: sum(sizes) for name, sizes in _collectives(rows, run).items()}
+        stored = (max(run[part]) for part in STORED)
+        counted = (volumes.get(name, 0) for name in OPERATIONS)
+        sizes = (f"{size / 1000:,.1f}" for size in (*stored, *counted, max(run["sent"])))
+        difference = f"{_loss_difference(rows, run):.0e}" if run["method"] != "single" else NOTHING
+        lines.append([*(str(run[key]) for key in NAME), *sizes, difference])
+    header = ["", "processes", "batches per process", *STORED, *OPERATIONS, "sent"]
+    return [
+        f"A model with {settings['parameters']:,} weights, {settings['steps']} training steps. The "
+        "columns give, in kB per process, the weights, gradients and moments that a process stores "
+        "after the last step, the total size of the tensors in each kind of collective operation "
+        "of this step, and the amount of data that the process sent in this step. The last column "
+        "is the largest relative difference between the losses and those of a single process with "
+        "the same batches.",
+        markdown([*header, "loss difference"], lines),
+    ]
+
+
+def _collectives(rows: list[Row], run: Row) -> dict[str, list[int]]:
+    """The sizes of the tensors in each kind of collective operation of a run."""
+    name = {key: run[key] for key in NAME}
+    return {row["operation"]: row["bytes"] for row in select(rows, what="collective", **name)}
+
+
+def _loss_difference(rows: list[Row], run: Row) -> float:
+    """The largest relative difference to the losses of one process with the same batches."""
+    batches = run["processes"] * run["batches"]
+    single = only(rows, what="run", method="single", batches=batches)
+    pairs = zip(run["losses"], single["losses"], strict=True)
+    return float(max(abs(own / other - 1) for own, other in pairs))
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The statements of chapter 16 about the memory and communication of DDP and FSDP."""
+    whole, blocks = 4 * settings["parameters"], 4 * settings["block_parameters"]
+    for run in select(rows, what="run"):
+        p, batches = run["processes"], run["batches"]
+        claim = f"{run['method']}, {p} processes, {batches} batches"
+        shards = p if run["method"] == "FSDP" else 1
+        expected = [[size * whole // shards] * p for size in (1, 1, 2)]
+        stored = [run[part] for part in STORED]
+        yield f"{claim}: bytes stored: {stored}", stored == expected
+        difference = _loss_difference(rows, run)
+        yield f"{claim}: the losses are those of one process: {difference}", difference < 1e-6
+        large = {
+            operation: sum(size for size in sizes if size > 1000)
+            for operation, sizes in _collectives(rows, run).items()
+        }
+        if run["method"] == "FSDP":
+            gathered, scattered = batches * (whole + blocks), batches * whole
+            counted = {"all-reduce": 0, "all-gather": gathered, "reduce-scatter": scattered}
+        else:
+            counted = {"all-reduce": whole} if p > 1 else {}
+        yield f"{claim}: bytes of collective operations: {large}", large == counted
+        # gloo implements reduce-scatter as an all-reduce.
+        twice = counted.get("all-reduce", 0) + counted.get("reduce-scatter", 0)
+        volume = (p - 1) / p * (2 * twice + counted.get("all-gather", 0))
+        sent = all(volume <= one <= 1.01 * volume for one in run["sent"])
+        yield f"{claim}: bytes sent: {run['sent']}, expected {volume:.0f} to 1 % more", sent
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Parallel, prog="python -m benchmarks.parallel")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.parallel: {error}")
+    record.run(Parallel)

@@ -11,11 +11,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
 from benchmarks import record
 from tfmr import checkpoint
-from tfmr.errors import TfmrError, require
+from tfmr.errors import require
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,4 @@ class Pocket:
 
 
 if __name__ == "__main__":
-    try:
-        tyro.cli(Pocket, prog="python -m benchmarks.pocket")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.pocket: {error}")
+    record.run(Pocket)

@@ -5,7 +5,6 @@ operation without the operations that it calls. Profiling itself takes time, rel
 small operations. So the results are shares; speed.json has the absolute times.
 """
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import tyro
 from torch.profiler import ProfilerActivity, profile
 from tqdm import tqdm
 
 from benchmarks import record
-from benchmarks.speed import OWN, TASKS, Speed, Task
+from benchmarks.record import Record, Row
+from benchmarks.speed import OWN, TASKS, Speed, Task, title
 from benchmarks.systems import Arithmetic
+from benchmarks.tables import NOTHING, Claims, grouped, markdown
 from benchmarks.timing import run_in_new_process
 from benchmarks.workload import token_pairs
 from tfmr.data.batches import IdPair
-from tfmr.errors import TfmrError
 
 KINDS = {
     "matrix multiplication": "mm addmm bmm baddbmm linear_pointwise",
@@ -76,7 +75,6 @@ class Profile:
             "data": data,
         }
         record.write(self.out, "profile", rows, settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
     def profile(self, task: Task, pairs: list[IdPair]) -> list[dict[str, Any]]:
         """The rows of a task, profiled after one warm-up round."""
@@ -116,8 +114,32 @@ def kind_of(operation: str) -> str:
     return next((kind for kind, names in KINDS.items() if name in names.split()), OTHER)
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """The share of each kind of operation in the time of each task."""
+    tasks = grouped(rows, "task")
+    lines = []
+    for kind, own in grouped(rows, "kind").items():
+        found = {row["task"]: f"{row['share']:.0%}" for row in own}
+        lines.append([kind, *(found.get(task, NOTHING) for task in tasks)])
+    titles = (f"{title(first)}, {first['precision']}" for first, *_ in tasks.values())
+    return [
+        "Share of each kind of operation in tfmr's time in the tasks of speed.json, measured with "
+        "PyTorch's profiler.",
+        markdown(["", *titles], lines),
+    ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """What takes most of the time."""
+    for task, own in grouped(rows, "task").items():
+        shares = {row["kind"]: row["share"] for row in own}
+        largest = max(shares, key=lambda kind: shares[kind])
+        claim = f"matrix multiplication takes the largest share of {task}"
+        yield claim, largest == "matrix multiplication"
+        if task.startswith("train"):
+            share = shares["matrix multiplication"]
+            yield f"matmuls take more than two thirds of {task}", share > 2 / 3
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Profile, prog="python -m benchmarks.profile")()
-    except (TfmrError, ImportError) as error:
-        sys.exit(f"benchmarks.profile: {error}")
+    record.run(Profile)

@@ -7,20 +7,20 @@ machine affects all of them.
 """
 
 import copy
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
-import tyro
 from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.peers import build
+from benchmarks.record import Record, Row
 from benchmarks.speed import OWN, exact_settings
+from benchmarks.tables import RANGE, Claims, count, grouped, markdown, select, spread
 from benchmarks.timing import time_interleaved
 from tfmr.config import TransformerConfig
 from tfmr.data import corpora
@@ -28,7 +28,7 @@ from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
-from tfmr.errors import TfmrError, require
+from tfmr.errors import require
 from tfmr.fast import prepare
 from tfmr.metrics import bleu
 from tfmr.model import Transformer
@@ -95,7 +95,6 @@ class Quality:
             "sentences": self.sentences,
         }
         record.write(self.out, "scores", rows, settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
     def _start(
         self, name: str, config: TransformerConfig, batches: Batches, train: TrainConfig
@@ -188,8 +187,76 @@ def faster_setting(model: Translator, batches: Batches, train: TrainConfig) -> s
     return min(seconds, key=lambda setting: median(seconds[setting]))
 
 
+def scored(rows: Iterable[Row]) -> dict[str, str]:
+    """The columns of BLEU and their titles; without "beam 4", decoding is greedy."""
+    titles = {
+        "valid_bleu": "validation",
+        "valid_bleu_beam4": "validation, beam 4",
+        "test_bleu": "test",
+        "test_bleu_beam4": "test, beam 4",
+    }
+    return {part: title for part, title in titles.items() if any(part in row for row in rows)}
+
+
+def about_search(rows: Iterable[Row]) -> str:
+    """Which search the columns of BLEU come from."""
+    if all(part.endswith("beam4") for part in scored(rows)):
+        return "All scores are from beam search."
+    return "Scores without “beam 4” are from greedy decoding."
+
+
+def signatures(rows: Iterable[Row]) -> str:
+    """How sacreBLEU computed the scores."""
+    found = sorted({row["signature"] for row in rows if "signature" in row})
+    return f"sacreBLEU `{'`, `'.join(found)}`."
+
+
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """BLEU by system and training time: mean and range over the seeds."""
+    parts = scored(rows)
+    columns = [
+        (part, minutes)
+        for minutes, own in grouped(rows, "minutes").items()
+        for part in parts
+        if any(part in row for row in own)
+    ]
+    lines = []
+    for system, own in grouped(rows, "system").items():
+        cells = (
+            spread([row[part] for row in select(own, minutes=minutes) if part in row])
+            for part, minutes in columns
+        )
+        lines.append([system, f"{own[0]['parameters']:,}", *cells])
+    seeds = len(grouped(rows, "seed"))
+    return [
+        f"BLEU on {settings['corpus']} {settings['direction']}, {count(seeds, 'seed')}"
+        f"{f': the mean, {RANGE}' * (seeds > 1)}. {about_search(rows)} {signatures(rows)}",
+        markdown(
+            ["", "parameters", *(f"{parts[part]}, {minutes:g} min" for part, minutes in columns)],
+            lines,
+        ),
+    ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """More steps and a higher BLEU in the same time, and fewer steps than in multi30k.json."""
+    yield "all systems use the recipe's learning rate", not settings["peak_lrs"]
+    for own in select(rows, system=OWN):
+        for row in select(rows, minutes=own["minutes"], seed=own["seed"]):
+            if row["system"] != OWN:
+                name = f"{row['system']} after {row['minutes']:g} minutes"
+                yield f"{name} has taken fewer steps than tfmr", row["steps"] < own["steps"]
+                lower = row["test_bleu_beam4"] < own["test_bleu_beam4"]
+                yield f"{name} has a lower BLEU than tfmr", lower
+        where = {"recipe": "multi30k", "direction": "de-en", "minutes": own["minutes"]}
+        runs = {row["seed"]: row["step"] for row in select(records["multi30k"]["rows"], **where)}
+        if runs:
+            after = f"after {own['minutes']:g} minutes"
+            claim = f"{after}, fewer steps than in multi30k.json"
+            yield claim, own["steps"] < min(runs.values())
+            fewest = runs[2] < min(runs[0], runs[1])
+            yield f"{after}, seed 2 of multi30k.json has taken the fewest steps", fewest
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Quality, prog="python -m benchmarks.quality")()
-    except (TfmrError, ImportError) as error:
-        sys.exit(f"benchmarks.quality: {error}")
+    record.run(Quality)

@@ -5,21 +5,22 @@ the last noise symbol, the network classifies the first symbol. The number of no
 distance. Chapters 1 and 2 explain the task and show the results.
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, cast
 
 import torch
-import tyro
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
 from benchmarks import record
-from tfmr.errors import TfmrError, require
+from benchmarks.record import Record, Row
+from benchmarks.tables import RANGE, Claims, count, grouped, markdown, select, spread
+from tfmr.errors import require
 from tfmr.recurrent import GRU, LSTM, RNN, GRUCell, Stack
 
 SYMBOLS = 4
@@ -65,7 +66,6 @@ class Recall:
             "chance": 1 / SYMBOLS,
         }
         record.write(self.out, "recall", self._measure(), settings=settings)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
     def _measure(self) -> Iterator[dict[str, Any]]:
         runs = [(name, n, seed) for name in NETWORKS for n in self.distances for seed in self.seeds]
@@ -126,8 +126,40 @@ def accuracy_after_training(stack: Stack[Any], distance: int, steps: int) -> flo
     return float((predicted == first).float().mean())
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """Accuracy by network and distance: median and range over the seeds."""
+    distances = grouped(rows, "distance")
+    lines = []
+    for network, own in grouped(rows, "network").items():
+        found = ([r["accuracy"] for r in select(own, distance=d)] for d in distances)
+        cells = (spread(accuracies, ".2f", median) for accuracies in found)
+        lines.append([network, f"{own[0]['parameters']:,}", *cells])
+    return [
+        "Accuracy of recalling the first symbol at the last position, by the distance between "
+        f"these two positions, after {settings['steps']} training steps, "
+        f"{count(len(settings['seeds']), 'seed')}: the median, {RANGE}. Chance level is "
+        f"{settings['chance']:.2f}.",
+        markdown(["", "parameters", *map(str, distances)], lines),
+    ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """What chapters 1 and 2 state about all seeds, and what an RNN and a gate near 1 recall."""
+    found = grouped(rows, "network", "distance")
+    complete = all(len(own) == len(settings["seeds"]) == 5 for own in found.values())
+    yield "five seeds of every network and distance", complete
+    for network, distance, low, high in (
+        ("RNN", 5, 0.99, 1.0),
+        ("RNN", 60, 0.0, 0.35),
+        ("LSTM, forget bias 1", 60, 0.0, 0.35),
+        ("LSTM, forget bias 5", 60, 0.95, 1.0),
+        ("GRU", 60, 0.0, 0.35),
+        ("GRU, update bias 5", 60, 0.95, 1.0),
+    ):
+        seeds = [row["accuracy"] for row in found[network, distance]]
+        claim = f"{network} at distance {distance} is in {low}..{high} for every seed: {seeds}"
+        yield claim, low <= min(seeds) and max(seeds) <= high
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Recall, prog="python -m benchmarks.recall")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.recall: {error}")
+    record.run(Recall)

@@ -16,12 +16,13 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
 import torch
+import tyro
 
 from tfmr.errors import TfmrError, require
 from tfmr.records import FOLDER as FOLDER
@@ -34,14 +35,18 @@ LIBRARIES = ("transformers", "x-transformers", "sacrebleu", "numpy")
 """Libraries whose versions are recorded in addition to those of :func:`environment_info`."""
 
 
+Row = dict[str, Any]
+"""One result."""
+
+
 class Record(TypedDict):
     """The content of a JSON file of results."""
 
     kind: str
-    """What was measured; :mod:`benchmarks.tables` renders each kind in its own way."""
+    """What was measured."""
     metadata: dict[str, Any]
     settings: dict[str, Any]
-    rows: list[dict[str, Any]]
+    rows: list[Row]
 
 
 def collect_metadata(device: str = "cpu") -> dict[str, Any]:
@@ -85,6 +90,15 @@ def _versions() -> dict[str, str]:
     return found
 
 
+def run(command: Callable[..., Callable[[], object]]) -> None:
+    """Run the dataclass ``command`` with the options of the command line; its errors end it."""
+    [name, *_] = _command()
+    try:
+        tyro.cli(command, prog=f"python -m {name}")()
+    except (TfmrError, ImportError) as error:
+        sys.exit(f"{name}: {error}")
+
+
 def write(
     path: str | os.PathLike[str],
     kind: str,
@@ -97,7 +111,7 @@ def write(
 
     Args:
         path: the JSON file; its folder is created if needed.
-        kind: what was measured, one of the kinds that :mod:`benchmarks.tables` renders.
+        kind: what was measured.
         rows: the results, flat: plain values, or lists of them.
         settings: what the rows have in common: sizes, seeds, rounds.
         metadata: the result of :func:`collect_metadata`, if it was called before the measurement.
@@ -119,6 +133,7 @@ def write(
     head = json.dumps({**record, "rows": []}, ensure_ascii=False, indent=1)
     text = head.removesuffix("[]\n}") + f"[\n{lines}\n ]\n}}\n"
     write_text(path, text)
+    print(f"wrote {path}; next: python -m benchmarks.tables")
     return record
 
 

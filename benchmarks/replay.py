@@ -5,17 +5,17 @@ some of the steps, a row records the losses without label smoothing and dropout,
 one sentence of the test set, and the cross-attention of the first decoder block for its reference.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-import tyro
 from tqdm import tqdm
 
 from benchmarks import record
+from benchmarks.record import Row
+from benchmarks.tables import markdown
 from tfmr.analysis import entropy, record_attention
 from tfmr.config import TransformerConfig
 from tfmr.data import corpora
@@ -23,7 +23,7 @@ from tfmr.data.batches import Batch, Batches, collate
 from tfmr.data.corpus import SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
-from tfmr.errors import TfmrError, require
+from tfmr.errors import require
 from tfmr.model import Transformer
 from tfmr.train.config import find_recipe
 from tfmr.train.loss import cross_entropy
@@ -64,7 +64,6 @@ class Replay:
         run = Run()
         rows = run.rows(self.steps)
         record.write(self.out, "replay", rows, settings=run.settings(), metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
 
 class Run:
@@ -144,8 +143,23 @@ class Run:
         return round(float(cross_entropy(logits, batch.target_out)), 4)
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """Losses, sharpness of the cross-attention and a translation, step by step."""
+    columns = ("train_loss", "valid_loss", "entropy")
+    lines = [
+        [f"{row['step']:,}", *(f"{row[name]:.3f}" for name in columns), row["output"]]
+        for row in rows
+    ]
+    return [
+        f"The recipe `{settings['recipe']}`, {settings['direction']}, one seed. Losses in nats per "
+        f"token on {settings['sentences']} sentence pairs of the training set and as many of the "
+        "validation set, without label smoothing or dropout. "
+        "*Entropy*: the mean, over the target positions, of the entropy of the cross-attention "
+        f"weights of decoder block {settings['block'] + 1}, averaged over the heads, in nats, for "
+        f"the sentence “{settings['source']}” and its reference “{settings['reference']}”.",
+        markdown(["step", "training loss", "validation loss", "entropy", "translation"], lines),
+    ]
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Replay, prog="python -m benchmarks.replay")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.replay: {error}")
+    record.run(Replay)

@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
 
+from benchmarks.record import Row
+from benchmarks.tables import NOTHING, Claims, markdown, only, select
 from benchmarks.timing import Spread, time_interleaved
 from tfmr.errors import require
-
-Row = dict[str, Any]
 
 MIN_SECONDS = 0.03
 """A function that takes less time than this is called repeatedly for each measurement."""
@@ -147,3 +146,28 @@ def fitted(rows: Iterable[Row], quantity: str, fitted_from: int, **selection: ob
         "exponent": round(law.exponent, 3),
         "standard_error": round(law.standard_error, 3),
     }
+
+
+def exponent(rows: Iterable[Row], quantity: str, **selection: object) -> float:
+    """The exponent of the only power law of ``quantity`` with these columns."""
+    return float(only(rows, what="fit", quantity=quantity, **selection)["exponent"])
+
+
+def fits_follow(rows: list[Row]) -> Claims:
+    """The power laws follow from their points."""
+    for row in select(rows, what="fit"):
+        selection = {key: row[key] for key in ("kind", "mode") if key in row}
+        again = fitted(rows, row["quantity"], row["fitted_from"], **selection)
+        yield f"the fit {selection} follows from its points", row == again
+
+
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """The fitted exponents."""
+    fits = select(rows, what="fit")
+    names = [name for name in dict.fromkeys(key for row in fits for key in row) if name != "what"]
+    return [
+        "Exponents of power laws that describe how a quantity grows with the size (in "
+        "cost/training.json, the number of sentence pairs; otherwise, the length of the sequence), "
+        "fitted to sizes of at least `fitted_from`, with standard errors.",
+        markdown(names, [[str(row.get(name, NOTHING)) for name in names] for row in fits]),
+    ]

@@ -6,23 +6,24 @@ its own learning rate schedule, from warm-up to zero; no loss is measured before
 schedule. No run sees a caption twice. Chapter 16 fits power laws to the results.
 """
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import torch
-import tyro
 from torch import Tensor
 from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.family import Texts, batches, encoded, evaluate, next_token_nats
+from benchmarks.record import Record, Row
+from benchmarks.tables import RANGE, Claims, count, grouped, markdown, select, spread
 from tfmr.data import corpora
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.errors import TfmrError, require
+from tfmr.errors import require
 from tfmr.family import GPT, GPTConfig
 from tfmr.family.training import train
 from tfmr.special_tokens import PAD
@@ -79,7 +80,6 @@ class ScalingLaw:
             "test_tokens": tokens(data.test),
         }
         record.write(self.out, "scaling law", self.rows(data), settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
     def rows(self, data: Texts) -> Iterator[dict[str, Any]]:
         """A row for each run."""
@@ -132,8 +132,38 @@ def run(data: Texts, width: int, steps: int, seed: int) -> dict[str, Any]:
     }
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """The loss by weights and training steps, over the seeds."""
+    steps = sorted(grouped(rows, "steps"))
+    lines = []
+    for width, own in grouped(rows, "width").items():
+        cells = (spread([row["loss"] for row in select(own, steps=n)], ".3f") for n in steps)
+        lines.append([str(width), f"{own[0]['weights']:,}", *cells])
+    return [
+        "Test loss, in nats per token, of GPTs with "
+        f"{settings['n_layers']} blocks, trained on captions ({settings['corpus']}), in "
+        f"batches of {settings['batch']}; {count(len(settings['seeds']), 'seed')}: the mean, "
+        f"{RANGE}. The weights exclude the embeddings.",
+        markdown(["d_model", "weights", *(f"{n:,} steps" for n in steps)], lines),
+    ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The statements of chapter 16 about the loss of small GPTs."""
+    widths, steps = (sorted(grouped(rows, column)) for column in ("width", "steps"))
+    curves = {
+        width: [mean(row["loss"] for row in select(rows, width=width, steps=n)) for n in steps]
+        for width in widths
+    }
+    for width, curve in curves.items():
+        falling = curve == sorted(curve, reverse=True)
+        yield f"the loss falls with the tokens, width {width}", falling
+    for n, narrow, wide in zip(steps, curves[widths[0]], curves[widths[-1]], strict=True):
+        gain = narrow - wide
+        yield f"the widest model is ahead after {n} steps: {gain:.3f}", gain > 0
+    enough = len(widths) >= 5 and len(grouped(rows, "seed")) >= 3
+    yield "at least five sizes and three seeds", enough
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(ScalingLaw, prog="python -m benchmarks.scaling_law")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.scaling_law: {error}")
+    record.run(ScalingLaw)

@@ -13,7 +13,6 @@ the accuracy of fp32, and each system is reported at its faster one.
 
 import copy
 import functools
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,14 +20,15 @@ from statistics import median
 from typing import Any, Literal, NamedTuple
 
 import torch
-import tyro
 from torch import Tensor
 from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.peers import PEERS, build
+from benchmarks.record import Record, Row
 from benchmarks.systems import DTYPES, Arithmetic, Work, decoding, training
-from benchmarks.timing import device_clock, run_in_new_process, time_interleaved
+from benchmarks.tables import NOTHING, Claims, grouped, markdown, select
+from benchmarks.timing import device_clock, ratio, run_in_new_process, time_interleaved
 from benchmarks.workload import (
     SETTINGS,
     decoding_flops,
@@ -40,7 +40,7 @@ from benchmarks.workload import (
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import IdPair, collate
 from tfmr.dtype import find_units
-from tfmr.errors import TfmrError, require
+from tfmr.errors import require
 from tfmr.model import Transformer
 from tfmr.train.config import TrainConfig
 from tfmr.translator import Translator
@@ -136,7 +136,6 @@ class Speed:
         name = "speed" if self.device == "cpu" else f"speed-{self.device}"
         path = self.out or record.FOLDER / f"{name}.json"
         record.write(path, "speed", rows, settings=settings, metadata=metadata)
-        print(f"wrote {path}; next: python -m benchmarks.tables")
 
     def measure(self, task: Task, pairs: list[IdPair]) -> list[dict[str, Any]]:
         """A row of the record for every system in every setting."""
@@ -327,8 +326,93 @@ def matmul_error(setting: str, device: str) -> float:
     return float(f"{float((product - exact).norm() / exact.norm()):.1e}")
 
 
+def title(row: Row) -> str:
+    """The heading of a task. Records before version 0.2 measured two placements of dropout."""
+    titles = {"beam": "beam 4", "single": "one sentence at a time"}
+    task = str(titles.get(row["task"], row["task"]))
+    return f"{task}, own dropout" if row.get("dropout") == "own" else task
+
+
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """The equal-precision tables, fp32 and bf16, then every system in its faster precision."""
+    systems = [row for row in rows if row["system"] != PEAK]
+    counts = [len(row["seconds"]) for row in systems]
+    rounds = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0])
+    parts = [
+        "The rows of the other systems give their time divided by tfmr's time: the median of the "
+        f"ratios of {rounds} rounds, with the lowest and the highest in parentheses. Tokens are "
+        "target tokens without padding. The peak is the rate of one large matrix multiplication in "
+        "the same precision, measured in each task; its range is over the tasks."
+    ]
+    precisions = sorted(grouped(systems, "precision"), reverse=True)
+    for precision in precisions:
+        own = select(systems, precision=precision)
+        measured = "All systems" if any(row["system"] != OWN for row in own) else f"Only {OWN}"
+        peak = _peak(select(rows, system=PEAK, precision=precision))
+        parts += [f"**{measured} in {precision}.** {peak}", _comparison(own)]
+    if len(precisions) == 2:
+        parts += [
+            "**Mixed: each system in the faster of its measured precisions**, named in each cell.",
+            _comparison(systems, mixed=True),
+        ]
+    return parts
+
+
+def _fastest(rows: Iterable[Row], *columns: str) -> dict[Any, Row]:
+    """The row with the lowest median time of each group."""
+    groups = grouped(rows, *columns)
+    return {key: min(own, key=lambda row: median(row["seconds"])) for key, own in groups.items()}
+
+
+def _comparison(rows: Sequence[Row], *, mixed: bool = False) -> str:
+    """A line for each system, a column for each task that tfmr was measured in."""
+    best = _fastest(({**row, "task": title(row)} for row in rows), "system", "task")
+    tasks = [task for system, task in best if system == OWN]
+
+    def line(name: str, system: str, write: Callable[[Row, Row], str]) -> list[str]:
+        cells = []
+        for task in tasks:
+            row = best.get((system, task))
+            text = NOTHING if row is None else write(row, best[OWN, task])
+            cells.append(f"{text}, {row['precision']}" if mixed and row is not None else text)
+        return [name, *cells]
+
+    lines = [line(f"{OWN}, tokens/s", OWN, lambda row, _: f"{row['tokens_per_second']:,.0f}")]
+    lines += [line(name, name, _ratio) for name in grouped(rows, "system") if name != OWN]
+    if not mixed:
+        lines.append(line(f"{OWN}, share of the peak", OWN, lambda row, _: _share(row)))
+    return markdown(["", *tasks], lines)
+
+
+def _ratio(row: Row, own: Row) -> str:
+    found = ratio(row["seconds"], own["seconds"])
+    return f"{found.median:.2f} ({found.min:.2f}–{found.max:.2f})"
+
+
+def _share(row: Row) -> str:
+    return f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else NOTHING
+
+
+def _peak(peaks: Sequence[Row]) -> str:
+    """The peak of each task, as a range."""
+    if not peaks:
+        return "The peak was not measured."
+    tasks = grouped(({**row, "task": title(row)} for row in peaks), "task").values()
+    best = [max(row["gflops"] for row in own) for own in tasks]
+    low, high = f"{min(best):.0f}", f"{max(best):.0f}"
+    return f"Peak: {low if low == high else f'{low} to {high}'} GFLOP/s."
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The median time of every system is above that of tfmr."""
+    tasks = [{**row, "task": title(row)} for row in rows if row["system"] != PEAK]
+    for (task, precision), own in grouped(tasks, "task", "precision").items():
+        best = _fastest(own, "system")
+        tfmr = best.pop(OWN, None)
+        if tfmr and best:
+            lead = min(ratio(row["seconds"], tfmr["seconds"]).median for row in best.values())
+            yield f"tfmr is the fastest system in {task}, {precision}: {lead:.2f}", lead > 1
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Speed, prog="python -m benchmarks.speed")()
-    except (TfmrError, ImportError) as error:
-        sys.exit(f"benchmarks.speed: {error}")
+    record.run(Speed)

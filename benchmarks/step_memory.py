@@ -8,7 +8,6 @@ before the forward pass, as :meth:`torch.optim.Optimizer.zero_grad` does by defa
 shows the results.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,15 +15,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import tyro
 from torch import Tensor, nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
 from benchmarks import record
+from benchmarks.record import Record, Row
 from benchmarks.scaling import peak_bytes
+from benchmarks.tables import Claims, markdown
 from tfmr.config import TransformerConfig
-from tfmr.errors import TfmrError
 from tfmr.family import (
     GPT,
     T5,
@@ -77,7 +76,6 @@ class StepMemory:
         ]
         settings = {"batch": BATCH, "length": self.length, "precision": "fp32"}
         record.write(self.out, "step memory", rows, settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
 
 def cases(length: int) -> dict[str, Case]:
@@ -145,8 +143,32 @@ def loss(model: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
     return F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long))
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """The predicted and the measured memory of a training step."""
+    columns = ("predicted", "gradients_kept", "gradients_released")
+    lines = [
+        [row["model"], f"{row['parameters']:,}", *(f"{row[name] / 1e9:.2f}" for name in columns)]
+        for row in rows
+    ]
+    return [
+        f"Memory, in GB, of a training step in {settings['precision']} with Adam, for a batch of "
+        f"{settings['batch']} texts, sentence pairs or images (texts and sentences of "
+        f"{settings['length']} tokens): the prediction of the formulas of chapter 16, and the "
+        "measured peak of the second step, once with gradients that remain in memory and once "
+        "with gradients that are released before the forward pass.",
+        markdown(["", "parameters", *(name.replace("_", " ") for name in columns)], lines),
+    ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The statements of chapter 16 about the peak memory of a training step."""
+    for row in rows:
+        kept, released = (
+            row[name] / row["predicted"] for name in ("gradients_kept", "gradients_released")
+        )
+        claim = f"{row['model']}: {kept:.2f} and {released:.2f} of the prediction"
+        yield claim, 1 <= kept < 1.2 and released < kept
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(StepMemory, prog="python -m benchmarks.step_memory")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.step_memory: {error}")
+    record.run(StepMemory)

@@ -8,19 +8,18 @@ steps, a row records the stream and the gradients of one more batch, which is no
 import dataclasses
 import itertools
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import tyro
 from torch.nn.utils import get_total_norm
 from tqdm import tqdm
 
 from benchmarks import record
-from benchmarks.depth import BETAS, CONFIG, EPS, MASK, POSITIONS, PreviousToken, Row, rng
-from tfmr.errors import TfmrError
+from benchmarks.depth import BETAS, CONFIG, EPS, MASK, POSITIONS, PreviousToken, rng
+from benchmarks.record import Row
+from benchmarks.tables import grouped, markdown, only
 
 STACKS = ("residual", "scaled residual", "post-norm", "pre-norm")
 BLOCKS = (6, 12, 24)
@@ -66,7 +65,6 @@ class Stream:
             measure(stack, blocks, self.steps) for stack, blocks in tqdm(grid, unit=" stacks")
         )
         record.write(self.out, "stream", rows, settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
 
 def measure(name: str, blocks: int, steps: Sequence[int]) -> Iterator[Row]:
@@ -119,8 +117,27 @@ def _rounded(number: torch.Tensor) -> float:
     return float(f"{number.item():.4g}")
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """Growth of the residual stream, gradients and loss, before and after training."""
+    first, last = min(settings["steps"]), max(settings["steps"])
+    lines = []
+    for (stack, blocks), own in grouped(rows, "stack", "blocks").items():
+        ends = [only(own, step=step) for step in (first, last)]
+        growth = (f"{row['stream'][-1] / row['stream'][0]:.2g}" for row in ends)
+        gradient = (f"{row['gradient'][0] / row['gradient'][-1]:.2g}" for row in ends)
+        loss = (f"{row['loss']:.3g}" for row in ends)
+        lines.append([stack, str(blocks), *growth, *gradient, *loss])
+    columns = itertools.product(("growth", "gradient", "loss"), ("before", "after"))
+    return [
+        f"Encoder stacks before training and after {last} training steps with a learning rate of "
+        f"{settings['peak_lr']:g}, one seed. *Growth*: the vector norm of the residual stream "
+        "after the last block divided by the vector norm of the input. *Gradient*: the gradient "
+        "norm of the first block divided by that of the last. *Loss*: in nats, on a batch that was "
+        "not used for training; a uniform prediction has a loss of "
+        f"{settings['uniform_loss']:.2f}.",
+        markdown(["", "blocks", *map(", ".join, columns)], lines),
+    ]
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Stream, prog="python -m benchmarks.stream")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.stream: {error}")
+    record.run(Stream)

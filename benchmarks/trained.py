@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from benchmarks import record
+from benchmarks.record import Row
 from tfmr import checkpoint
 from tfmr.checkpoint import load_translator
 from tfmr.data import corpora
@@ -19,7 +20,6 @@ from tfmr.errors import TfmrError, require
 from tfmr.model import Transformer
 
 MODEL = record.FOLDER / "multi30k-de-en" / "model.safetensors"
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,6 @@ class Analysis:
             "model": weights_fingerprint(self.model),
         }
         record.write(out, kind, rows, settings=settings)
-        print(f"wrote {out}; next: python -m benchmarks.tables")
 
 
 def weights_fingerprint(path: str | os.PathLike[str]) -> str:

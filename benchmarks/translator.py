@@ -17,16 +17,16 @@ from statistics import median
 from typing import Any
 
 import torch
-import tyro
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks import record
+from benchmarks.record import Row
+from benchmarks.tables import NOTHING, markdown
 from tfmr import checkpoint
 from tfmr.data import corpora
 from tfmr.data.corpus import SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
-from tfmr.errors import TfmrError
 from tfmr.fast import prepare
 from tfmr.metrics import bleu, exact_match
 from tfmr.translator import Translator
@@ -92,7 +92,6 @@ class PageTranslator:
             "browser": f"Chromium {version}, headless",
         }
         record.write(self.out, "translator", rows, settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
 
 @contextlib.contextmanager
@@ -162,8 +161,33 @@ def scores(outputs: list[str], references: list[str]) -> dict[str, Any]:
     return {"test_bleu": result.score, "test_exact": exact, "signature": result.signature}
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """BLEU of the models in Python and in the page; size and speed of the page."""
+    quality, speed = [], []
+    for row in rows:
+        name = f"{row['model']}, {'greedy' if row['beam'] == 1 else 'beam ' + str(row['beam'])}"
+        same = f"{row['same']:,}" if "same" in row else NOTHING
+        scored = (f"{row['test_bleu']:.2f}", f"{row['test_exact']:.3f}")
+        quality.append([name, row["system"], f"{row['sentences']:,}", *scored, same])
+        if row["system"] == "page":
+            sizes = (f"{row[size] / 1e6:.2f}" for size in ("bytes", "bytes_gzip"))
+            times = (f"{row[f'seconds_to_{what}']:.2g}" for what in ("read", "first_token"))
+            speed.append([name, *sizes, *times, f"{row['tokens_per_second']:,.0f}"])
+    header = ["", "size, MB", "compressed, MB", "reading, s", "first token, s", "tokens/s"]
+    return [
+        "Sentences of the test sets, in their original order, translated by Python with "
+        "the weights of the checkpoint, by Python with the rounded weights of the translator page, "
+        "and by the "
+        f"page in {settings['browser']}. *Equal* is the number of identical translations: it "
+        "compares the rows *Python, rounded* with *Python*, and the rows *page* with *Python, "
+        "rounded*.",
+        markdown(["", "system", "sentences", "BLEU", "exact matches", "equal"], quality),
+        "**Size of the model files, and speed of the page**, which computes on one thread: the "
+        "time to read the model from its downloaded file, the median time until the first token, "
+        "tokenisation and encoder included, and the tokens per second of the whole translation.",
+        markdown(header, speed),
+    ]
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(PageTranslator, prog="python -m benchmarks.translator")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.translator: {error}")
+    record.run(PageTranslator)

@@ -7,22 +7,23 @@ results.
 """
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
-import tyro
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks import record
+from benchmarks.record import Record, Row
+from benchmarks.tables import Claims, markdown, select
 from benchmarks.timing import ratio, time_interleaved
 from tfmr.complexity import counted_training_flops
 from tfmr.config import TransformerConfig
-from tfmr.errors import TfmrError, require
+from tfmr.errors import require
 from tfmr.family import GPT, GPTConfig
 from tfmr.model import Transformer
 
@@ -63,7 +64,6 @@ class Utilisation:
             "load_average": round(os.getloadavg()[0], 2),
         }
         record.write(self.out, "utilisation", self.rows(), settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for the peak and one for each model and batch."""
@@ -138,8 +138,39 @@ def prepare(
     return step
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """The share of the peak that a training step reaches."""
+    peak, *steps = rows
+    lines = [
+        [
+            "Transformer base" if row["model"] == "base" else row["model"],
+            *(f"{row[size]:,}" for size in ("parameters", "tokens")),
+            f"{row['flops'] / 1e9:.2f}",
+            f"{row['share_of_peak']:.2f}",
+        ]
+        for row in steps
+    ]
+    rate = peak["flops"] / median(peak["seconds"]) / 1e9
+    size = f"{settings['peak_size']:,}"
+    return [
+        f"Rate of a training step in {settings['precision']}, with Adam, divided by the peak rate: "
+        f"the median of {settings['rounds']} interleaved rounds. The peak rate, {rate:.0f} "
+        f"GFLOP/s, is reached by a multiplication of two {size} × {size} matrices. The load "
+        f"average of the machine was {settings['load_average']}.",
+        markdown(["", "parameters", "tokens", "GFLOP", "share of the peak rate"], lines),
+    ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The statements of chapter 16 about the share of the peak."""
+    steps = rows[1:]
+    gpts = [row["share_of_peak"] for row in steps if row["model"].startswith("GPT")]
+    yield "wider models reach a larger share", gpts[-1] > gpts[0] + 0.1
+    yield "no step reaches the peak", max(row["share_of_peak"] for row in steps) < 1
+    small, large = sorted(select(steps, model="base"), key=lambda row: row["tokens"])
+    shares = [row["share_of_peak"] for row in (small, large)]
+    yield f"a larger batch reaches a larger share: {shares}", shares[0] < shares[1]
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Utilisation, prog="python -m benchmarks.utilisation")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.utilisation: {error}")
+    record.run(Utilisation)

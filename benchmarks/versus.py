@@ -20,8 +20,10 @@ import tyro
 from tqdm import tqdm
 
 from benchmarks import record
-from benchmarks.speed import TASKS, Task, default_precisions
+from benchmarks.record import Record, Row
+from benchmarks.speed import TASKS, Task, default_precisions, title
 from benchmarks.systems import Arithmetic
+from benchmarks.tables import Claims, markdown
 from benchmarks.timing import ratio, time_interleaved
 from benchmarks.workload import token_pairs
 from tfmr.errors import TfmrError, require
@@ -95,7 +97,6 @@ class Versus:
             "seed": 0,
         }
         record.write(self.out, "versus", rows, settings=settings, metadata=metadata)
-        print(f"wrote {self.out}; next: python -m benchmarks.tables")
 
     def measure(self, task: Task, precision: Arithmetic, pairs: Path) -> dict[str, Any]:
         """A row of the record: one task in one precision."""
@@ -162,8 +163,30 @@ def worker(checkout: Path, arguments: list[str]) -> Iterator[Worker]:
         process.communicate()
 
 
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """The ratio of the times of two checkouts, by task and precision."""
+    lines = [
+        [
+            f"{title(row)}, {row['precision']}",
+            f"{row['ratio']:.2f}",
+            f"{row['ratio_min']:.2f}–{row['ratio_max']:.2f}",
+            str(len(row["seconds_new"])),
+        ]
+        for row in rows
+    ]
+    return [
+        f"Time of commit {settings['new']} divided by the time of commit {settings['old']}: if the "
+        "ratio is below 1, the former is faster.",
+        markdown(["", "median ratio", "lowest to highest", "rounds"], lines),
+    ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """No task is slower than before."""
+    for row in rows:
+        claim = f"{row['task']}, {row['precision']} is at most 5 % slower: {row['ratio']}"
+        yield claim, row["ratio"] <= 1.05
+
+
 if __name__ == "__main__":
-    try:
-        tyro.cli(Versus, prog="python -m benchmarks.versus")()
-    except TfmrError as error:
-        sys.exit(f"benchmarks.versus: {error}")
+    record.run(Versus)

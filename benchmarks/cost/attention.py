@@ -5,7 +5,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from benchmarks.scaling import Row, fitted, peak_bytes, seconds_of
+from benchmarks.record import Record, Row
+from benchmarks.scaling import exponent, fits_follow, fitted, peak_bytes, points, seconds_of
+from benchmarks.scaling import table as table
+from benchmarks.tables import Claims
 from tfmr.attention import fused_attention, scaled_dot_product_attention
 from tfmr.local_attention import local_attention
 
@@ -67,3 +70,26 @@ def measure(
         for mode in MODES
         for kind in KINDS
     ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """Naive attention is quadratic, fused attention in time only, local attention in neither."""
+    yield from fits_follow(rows)
+    ranges = {
+        ("bytes", "naive"): (1.95, 2.05),
+        ("bytes", "fused"): (0.7, 1.15),
+        ("bytes", "local"): (0.9, 1.1),
+        ("seconds", "naive"): (1.7, 3),
+        ("seconds", "fused"): (1.6, 2.3),
+        ("seconds", "local"): (0.75, 1.3),
+    }
+    for mode in MODES:
+        for (quantity, kind), (low, high) in ranges.items():
+            found = exponent(rows, quantity, kind=kind, mode=mode)
+            claim = f"{quantity} of {kind}, {mode}: exponent {found} in {low}..{high}"
+            yield claim, low < found < high
+        naive, fused, local = (
+            dict(points(rows, "seconds", kind=kind, mode=mode))[4096] for kind in KINDS
+        )
+        faster = naive > 2 * fused > 4 * local
+        yield f"at 4096, {mode}, fused and local each at least halve", faster

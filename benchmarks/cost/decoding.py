@@ -10,7 +10,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from benchmarks.scaling import Row, fitted, seconds_of
+from benchmarks.record import Record, Row
+from benchmarks.scaling import exponent, fits_follow, fitted, points, seconds_of
+from benchmarks.scaling import table as table
+from benchmarks.tables import Claims
 from tfmr.config import TransformerConfig
 from tfmr.decode import greedy_search, greedy_search_naive
 from tfmr.errors import require
@@ -76,3 +79,15 @@ def measure(
         for (kind, length), times in zip(names, seconds, strict=True)
     ]
     return rows + [fitted(rows, "seconds", fitted_from, kind=kind) for kind in KINDS]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The longer the sentence, the more time the cache saves."""
+    yield from fits_follow(rows)
+    naive, cached = (dict(points(rows, "seconds", kind=kind)) for kind in ("naive", "cached"))
+    saved = [naive[size] / cached[size] for size in (16, 64, 256)]
+    yield "the cache saves more on longer sentences", saved == sorted(saved)
+    yield "at 256 tokens more than twice as much as at 16", saved[-1] > 2 * saved[0]
+    slow, fast = (exponent(rows, "seconds", kind=kind) for kind in ("naive", "cached"))
+    yield "naive grows faster than cached", slow > fast + 0.3
+    yield "cached is about linear", 0.8 < fast < 1.35

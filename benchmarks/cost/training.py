@@ -7,7 +7,10 @@ from typing import Any
 
 import torch
 
-from benchmarks.scaling import Row, fitted
+from benchmarks.record import Record, Row
+from benchmarks.scaling import exponent, fits_follow, fitted, points
+from benchmarks.scaling import table as table
+from benchmarks.tables import Claims
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus, SentencePair
@@ -112,3 +115,18 @@ def batches(tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> Batches:
     return Batches(
         list(zip(*sides, strict=True)), TOKENS_PER_BATCH, TRAIN.seed, MODEL["max_length"]
     )
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """An epoch takes time in proportion to the corpus; more pairs reduce overfitting."""
+    yield from fits_follow(rows)
+    linear = abs(exponent(rows, "seconds") - 1) < 0.15
+    yield "the time of an epoch is proportional to the corpus", linear
+    losses = [loss for _, loss in points(rows, "valid_loss")]
+    falling = losses[:4] == sorted(losses[:4], reverse=True)
+    yield "validation loss falls with the size, up to half of the corpus", falling
+    yield "and is level from there", abs(losses[4] / losses[3] - 1) < 0.02
+    gaps = [a - b for a, (_, b) in zip(losses, points(rows, "train_loss"), strict=True)]
+    yield "the generalisation gap shrinks", gaps == sorted(gaps, reverse=True)
+    scores = [score for _, score in points(rows, "valid_bleu")]
+    yield "BLEU rises with the size", min(scores[2:]) > scores[1] > scores[0] + 3

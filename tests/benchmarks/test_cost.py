@@ -9,9 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.claims import exponent
 from benchmarks.cost import attention, decoding, training
-from benchmarks.scaling import fit, fitted, peak_bytes, points, seconds_of
+from benchmarks.scaling import exponent, fit, fitted, peak_bytes, points, seconds_of
 from tfmr.data.corpus import Corpus
 from tfmr.decode import greedy_search, greedy_search_naive
 from tfmr.errors import TfmrError

@@ -29,8 +29,8 @@ def component(path: Path) -> str:
     return path.relative_to(ROOT / "tfmr").parts[0].removesuffix(".py")
 
 
-def imported(path: Path) -> set[str]:
-    """The modules and subpackages of ``tfmr`` that the file ``path`` imports, at any depth."""
+def modules(path: Path) -> set[str]:
+    """The modules that the file ``path`` imports, at any depth."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -39,7 +39,13 @@ def imported(path: Path) -> set[str]:
             assert node.level == 0, f"{path}: expected an absolute import"
             module = node.module or ""
             found |= {f"tfmr.{a.name}" for a in node.names} if module == "tfmr" else {module}
-    return {name.split(".")[1] for name in found if name.startswith("tfmr.")} - {"__version__"}
+    return found
+
+
+def imported(path: Path) -> set[str]:
+    """The modules and subpackages of ``tfmr`` that the file ``path`` imports."""
+    names = {name.split(".")[1] for name in modules(path) if name.startswith("tfmr.")}
+    return names - {"__version__"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -50,6 +56,17 @@ def test_a_module_imports_only_from_lower_modules(path: Path) -> None:
     assert own in ORDER, f"tfmr/{own} is missing in the docstring of tfmr"
     higher = {name for name in imported(path) - {own} if ORDER.index(name) >= ORDER.index(own)}
     assert not higher, f"tfmr/{own} imports from higher modules: {sorted(higher)}"
+
+
+LOWER = {"tfmr": set(), "tools": {"tfmr"}, "benchmarks": {"tfmr", "tools"}}
+"""What the modules of a folder may import of the other folders."""
+
+
+@pytest.mark.parametrize("folder", LOWER)
+def test_a_folder_imports_only_from_lower_folders(folder: str) -> None:
+    higher = {"tfmr", "tools", "benchmarks", "tests"} - LOWER[folder] - {folder}
+    for path in (ROOT / folder).rglob("*.py"):
+        assert not higher & {name.split(".")[0] for name in modules(path)}, path
 
 
 def test_the_module_order_is_complete() -> None:
