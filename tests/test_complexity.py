@@ -118,7 +118,7 @@ def test_a_chain_counts_operations_that_compute_and_depend_on_x() -> None:
         return torch.stack([y.exp(), y * constant, x]).sum()
 
     assert longest_chain(function, torch.zeros(3)) == 3
-    with pytest.raises(TfmrError, match="a function whose result depends on x"):
+    with pytest.raises(TfmrError, match=r"function.*result depends.*x"):
         longest_chain(lambda _: torch.ones(2), torch.zeros(2))
 
 
@@ -156,17 +156,17 @@ def test_a_recurrent_layer_needs_a_step_per_position(cell) -> None:
     with torch.no_grad():
         layer.stack.cells[0].w_h.weight.zero_()
     if cell == "rnn":
-        with pytest.raises(TfmrError, match="does not pass through step 2"):
+        with pytest.raises(TfmrError, match="step 2"):
             steps_to_connect(layer, 3)
 
 
 def test_a_layer_that_connects_nothing() -> None:
-    with pytest.raises(TfmrError, match="layer 1 does not move the change beyond 1 of 5"):
+    with pytest.raises(TfmrError, match=r"layer 1.*change beyond 1.*5"):
         layers_to_connect(lambda _: ConvolutionalLayer(2, 1), 5)
 
 
 def test_invalid_arguments() -> None:
-    with pytest.raises(TfmrError, match="reach must be 1 or more: got 0"):
+    with pytest.raises(TfmrError, match=r"reach.*1.*got 0"):
         contiguous_path_length(5, 0)
     with pytest.raises(TfmrError, match="got kernel=1"):
         dilated_path_length(5, 1)

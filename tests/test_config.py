@@ -16,12 +16,12 @@ def test_the_defaults_are_those_of_the_base_model() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"d_model": 10, "n_heads": 3}, "divisible by n_heads.*got d_model=10, n_heads=3"),
-        ({"d_ff": 0}, "d_ff must be a positive integer: got 0"),
-        ({"n_heads": True}, "n_heads must be a positive integer: got True"),
-        ({"dropout": -0.1}, r"must lie in \[0, 1\): got -0.1"),
-        ({"norm": "mid"}, "norm must be one of post, pre: got 'mid'"),
-        ({"activation": "tanh"}, "activation must be one of relu, gelu: got 'tanh'"),
+        ({"d_model": 10, "n_heads": 3}, "divisible.*n_heads.*got d_model=10, n_heads=3"),
+        ({"d_ff": 0}, "d_ff.*got 0"),
+        ({"n_heads": True}, "n_heads.*got True"),
+        ({"dropout": -0.1}, r"\[0, 1\).*got -0.1"),
+        ({"norm": "mid"}, "norm.*post, pre.*got 'mid'"),
+        ({"activation": "tanh"}, "activation.*relu, gelu.*got 'tanh'"),
     ],
 )
 def test_an_invalid_block(unchecked, values: dict, message: str) -> None:

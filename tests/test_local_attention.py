@@ -120,20 +120,20 @@ def test_memory_is_linear_in_the_length() -> None:
 @pytest.mark.parametrize("attend", [local_attention, local_attention_naive])
 def test_invalid_arguments(attend, unchecked: None) -> None:
     q, k, v = qkv(6)
-    with pytest.raises(TfmrError, match=r"radius must be at least 0.*got radius=-1"):
+    with pytest.raises(TfmrError, match=r"radius.*0.*got radius=-1"):
         attend(q, k, v, -1)
-    with pytest.raises(TfmrError, match=r"of one length: got .* k \(2, 2, 5, 3\)"):
+    with pytest.raises(TfmrError, match=r"length.*k \(2, 2, 5, 3\)"):
         attend(q, k[:, :, 1:], v, 1)
-    with pytest.raises(TfmrError, match=r"padding must be boolean and \(2, 1, 1, 6\).*causal=True"):
+    with pytest.raises(TfmrError, match=r"padding.*boolean.*\(2, 1, 1, 6\).*causal=True"):
         attend(q, k, v, 1, padding=causal_mask(6))
-    with pytest.raises(TfmrError, match=r"padding must be boolean.*int64"):
+    with pytest.raises(TfmrError, match=r"padding.*boolean.*int64"):
         attend(q, k, v, 1, padding=torch.ones(2, 1, 1, 6, dtype=torch.int64))
     with pytest.raises(TfmrError, match="same d_k"):
         attend(q[..., :2], k, v, 1)
 
 
 def test_an_invalid_mask() -> None:
-    with pytest.raises(TfmrError, match="length must be at least 1: got 0"):
+    with pytest.raises(TfmrError, match=r"length.*1.*got 0"):
         local_attention_mask(0, 1)
     with pytest.raises(TfmrError, match="got radius=-2"):
         local_attention_mask(3, -2)

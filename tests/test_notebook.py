@@ -286,7 +286,7 @@ def test_docstrings_are_shortened_to_their_first_paragraph() -> None:
 
 
 def test_only_code_can_be_shown() -> None:
-    with pytest.raises(TfmrError, match="expected functions, methods or classes, got int"):
+    with pytest.raises(TfmrError, match="got int"):
         show_source(1)
 
 
@@ -321,9 +321,9 @@ def test_a_whole_file_of_javascript_is_shown_folded() -> None:
 @pytest.mark.parametrize(
     ("name", "function", "message"),
     [
-        ("none.js", "softmax", "expected a file in tfmr/widgets, such as .*, got 'none.js'"),
-        ("transformer.js", "soft", "expected a function that transformer.js exports, got 'soft'"),
-        ("transformer.js", "dot", "expected a function that transformer.js exports, got 'dot'"),
+        ("none.js", "softmax", "tfmr/widgets.*got 'none.js'"),
+        ("transformer.js", "soft", "function.*transformer.js.*got 'soft'"),
+        ("transformer.js", "dot", "function.*transformer.js.*got 'dot'"),
     ],
 )
 def test_an_unknown_script_or_function_is_an_error(name: str, function: str, message: str) -> None:

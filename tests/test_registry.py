@@ -51,12 +51,12 @@ def test_a_config_survives_the_conversion_and_builds_its_model(config, model: ty
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "mamba"}, "x: expected a model of kind transformer or seq2seq, got 'mamba'"),
+        ({"kind": "mamba"}, "x.*kind transformer.*seq2seq, got 'mamba'"),
         ({"kind": ["seq2seq"]}, r"got \['seq2seq'\]"),
         ({"kind": None}, "got None"),
-        ({"dmodel": 8}, r"x: unknown key dmodel, did you mean d_model\? \(known: d_model"),
-        ({"n_heads": 3}, "x: d_model must be divisible by n_heads"),
-        ({"n_heads": "2"}, "x: n_heads: expected an integer, got '2'"),
+        ({"dmodel": 8}, r"x.*key dmodel.*d_model\? \(known.*d_model"),
+        ({"n_heads": 3}, "x.*d_model.*divisible.*n_heads"),
+        ({"n_heads": "2"}, "x.*n_heads.*got '2'"),
     ],
 )
 def test_an_invalid_config_is_refused(change: dict, message: str) -> None:

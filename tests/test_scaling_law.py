@@ -22,7 +22,7 @@ def test_the_law_is_a_sum_of_three_terms() -> None:
 
 def test_the_exponent_of_a_power_law() -> None:
     assert exponent([10, 100, 1000], [8.0, 4.0, 2.0]) == pytest.approx(np.log10(2))
-    with pytest.raises(TfmrError, match=r"two sizes or more, got \[5\]"):
+    with pytest.raises(TfmrError, match=r"two.*got \[5\]"):
         exponent([5, 5], [1.0, 2.0])
 
 
@@ -56,5 +56,5 @@ def test_without_noise_all_resamples_are_equal() -> None:
 
 
 def test_too_few_sizes_raise() -> None:
-    with pytest.raises(TfmrError, match="three numbers of tokens or more, got 2"):
+    with pytest.raises(TfmrError, match=r"three.*got 2"):
         fit({(n, d): [1.0] for n in (1, 2, 3) for d in (1, 2)})

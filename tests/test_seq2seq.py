@@ -251,7 +251,7 @@ def test_alignment_returns_the_attention_weights() -> None:
     assert attention is not None
     _, first = attention(state.rnn_state[0][:, None], state.keys, state.memory, state.mask)
     assert_close(weights[:, 0], first[:, 0])
-    with pytest.raises(TfmrError, match="train one with attention=True"):
+    with pytest.raises(TfmrError, match=r"train.*attention=True"):
         build(attention=False).alignment(SOURCE, TARGET)
 
 
@@ -328,14 +328,14 @@ def test_dropout_acts_on_embeddings_and_before_the_output_in_training_only(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"d_model": 9}, "d_model must be even.*: got 9"),
-        ({"d_model": 0}, "d_model must be a positive integer: got 0"),
-        ({"max_length": 2.5}, "max_length must be a positive integer: got 2.5"),
-        ({"dropout": 1.0}, r"must lie in \[0, 1\): got 1.0"),
-        ({"cell": "mgu"}, "cell must be one of rnn, lstm, gru: got 'mgu'"),
-        ({"attention": "additive"}, "True or False: got 'additive'"),
-        ({"tie": "all"}, "tie must be one of three-way, target, none: got 'all'"),
-        ({"target_vocab": 40}, "source_vocab=30, target_vocab=40; use a joint vocabulary"),
+        ({"d_model": 9}, "d_model.*even.*got 9"),
+        ({"d_model": 0}, "d_model.*got 0"),
+        ({"max_length": 2.5}, "max_length.*got 2.5"),
+        ({"dropout": 1.0}, r"\[0, 1\).*got 1.0"),
+        ({"cell": "mgu"}, "cell.*rnn, lstm, gru.*got 'mgu'"),
+        ({"attention": "additive"}, "True.*False.*got 'additive'"),
+        ({"tie": "all"}, "tie.*three-way, target, none.*got 'all'"),
+        ({"target_vocab": 40}, "source_vocab=30, target_vocab=40.*joint vocabulary"),
     ],
 )
 def test_invalid_config_raises_tfmr_error(unchecked, changed: dict, message: str) -> None:
@@ -347,13 +347,13 @@ def test_invalid_config_raises_tfmr_error(unchecked, changed: dict, message: str
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        ([[4] * 13], [[1]], "max_length=12 source tokens: got 13"),
-        ([[4]], [[1] * 13], "max_length=12 target tokens: got 13"),
-        ([[4, 30]], [[1]], r"source ids .* got 4 to 30"),
-        ([[4]], [[1, -1]], r"target ids .* got -1 to 1"),
+        ([[4] * 13], [[1]], "max_length=12 source.*got 13"),
+        ([[4]], [[1] * 13], "max_length=12 target.*got 13"),
+        ([[4, 30]], [[1]], "source ids.*got 4 to 30"),
+        ([[4]], [[1, -1]], "target ids.*got -1 to 1"),
         ([[4], [0]], [[1], [1]], "padding"),
-        ([[4], [5]], [[1]], r"got 2 sources \(2, 1\) and 1 targets \(1, 1\)"),
-        ([[4]], [[]], r"target ids must be .* got \(1, 0\)"),
+        ([[4], [5]], [[1]], r"got 2 sources \(2, 1\).*1 targets \(1, 1\)"),
+        ([[4]], [[]], r"target ids.*got \(1, 0\)"),
     ],
 )
 def test_invalid_ids_raise_tfmr_error(unchecked, source: list, target: list, message: str) -> None:
@@ -365,14 +365,14 @@ def test_invalid_ids_raise_tfmr_error(unchecked, source: list, target: list, mes
 @pytest.mark.parametrize(
     ("source", "arguments", "message"),
     [
-        ([4, 5], {}, r"\(batch, length\) .*: got \(2,\)"),
-        ([], {}, r"\(batch, length\) .*: got \(0,\)"),
-        ([[], []], {}, r"at least one sentence and one token: got \(2, 0\)"),
-        ([[4]], {"max_new_tokens": 13}, "from 1 to max_length=12: got 13"),
-        ([[4]], {"max_new_tokens": 0}, "from 1 to max_length=12: got 0"),
-        ([[4]], {"max_new_tokens": 2.0}, "from 1 to max_length=12: got 2.0"),
-        ([[4]], {"beam": 0}, "beam must be a positive integer: got 0"),
-        ([[4]], {"beam": None}, "beam must be a positive integer: got None"),
+        ([4, 5], {}, r"\(batch, length\).*got \(2,\)"),
+        ([], {}, r"\(batch, length\).*got \(0,\)"),
+        ([[], []], {}, r"got \(2, 0\)"),
+        ([[4]], {"max_new_tokens": 13}, "from 1 to max_length=12.*got 13"),
+        ([[4]], {"max_new_tokens": 0}, "from 1 to max_length=12.*got 0"),
+        ([[4]], {"max_new_tokens": 2.0}, "from 1 to max_length=12.*got 2.0"),
+        ([[4]], {"beam": 0}, "beam.*got 0"),
+        ([[4]], {"beam": None}, "beam.*got None"),
     ],
 )
 def test_invalid_arguments_of_start_raise_tfmr_error(
@@ -384,14 +384,14 @@ def test_invalid_arguments_of_start_raise_tfmr_error(
 
 
 def test_start_rejects_an_empty_batch(unchecked) -> None:
-    with pytest.raises(TfmrError, match=r"at least one sentence .* got \(0, 3\)"):
+    with pytest.raises(TfmrError, match=r"got \(0, 3\)"):
         build().start(torch.zeros(0, 3).long(), 5)
 
 
 def test_step_rejects_a_state_or_tokens_that_do_not_fit(unchecked) -> None:
     model = build()
-    with pytest.raises(TfmrError, match=r"Seq2Seq.start\(\) returned: got a list"):
+    with pytest.raises(TfmrError, match=r"Seq2Seq.start\(\).*list"):
         model.step(torch.tensor([BOS]), [])
     for tokens in (torch.tensor([BOS] * 3), torch.tensor([[BOS] * 6])):
-        with pytest.raises(TfmrError, match=r"3 sentences x 2 hypotheses: got shape"):
+        with pytest.raises(TfmrError, match=r"3.*x 2 hypotheses.*got shape"):
             model.step(tokens, model.start(SOURCE, 5, beam=2))

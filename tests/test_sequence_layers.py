@@ -172,22 +172,22 @@ def test_the_interface(unchecked: None) -> None:
             layer(torch.randn(LENGTH, D))
         with pytest.raises(TfmrError, match=r"d_model=6.*got \(2, 11, 5\)"):
             layer(torch.randn(BATCH, LENGTH, D - 1))
-        with pytest.raises(TfmrError, match=r"at least one position: got \(2, 0, 6\)"):
+        with pytest.raises(TfmrError, match=r"got \(2, 0, 6\)"):
             layer(torch.randn(BATCH, 0, D))
 
 
 def test_invalid_arguments(unchecked: None) -> None:
-    with pytest.raises(TfmrError, match=r"cell must be one of rnn, lstm, gru: got 'elman'"):
+    with pytest.raises(TfmrError, match=r"cell.*rnn, lstm, gru.*got 'elman'"):
         RecurrentLayer(D, "elman")
-    with pytest.raises(TfmrError, match=r"needs an odd kernel.*got kernel=4; use causal=True"):
+    with pytest.raises(TfmrError, match=r"kernel.*got kernel=4.*causal=True"):
         ConvolutionalLayer(D, 4)
-    with pytest.raises(TfmrError, match=r"needs an odd kernel.*got kernel=0"):
+    with pytest.raises(TfmrError, match=r"kernel.*got kernel=0"):
         ConvolutionalLayer(D, 0, causal=True)
-    with pytest.raises(TfmrError, match=r"dilation must be at least 1.*got 0"):
+    with pytest.raises(TfmrError, match=r"dilation.*1.*got 0"):
         ConvolutionalLayer(D, 3, dilation=0)
-    with pytest.raises(TfmrError, match=r"radius must be at least 0.*got -1"):
+    with pytest.raises(TfmrError, match=r"radius.*0.*got -1"):
         SelfAttentionLayer(D, 2, radius=-1)
-    with pytest.raises(TfmrError, match="d_model must be at least 1: got 0"):
+    with pytest.raises(TfmrError, match=r"d_model.*1.*got 0"):
         ConvolutionalLayer(0, 3)
     with pytest.raises(NotImplementedError):
         SequenceLayer(D, causal=False)(torch.randn(1, 2, D))

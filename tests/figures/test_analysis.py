@@ -59,7 +59,7 @@ def test_head_grid_repeats_one_head_with_tokens() -> None:
     assert axes.get_title() == "block 2, head 3"
     assert "block 2, head 3 is repeated with the query tokens “ein Hund” and the key" in figure.alt
     assert small(figure)
-    with pytest.raises(TfmrError, match="2 queries and 3 keys needs as many tokens: got 3 and 2"):
+    with pytest.raises(TfmrError, match=r"2 queries.*3 keys.*got 3.*2"):
         head_grid(weights, tokens=(tokens[1], tokens[0]))
 
 
@@ -156,7 +156,7 @@ def test_residual_stream_norms() -> None:
     assert figure.alt.startswith("Mean vector norm of the residual stream: 10.0 for the embedding")
     assert "10.0 for the embedding; attention output 3.0, stream 11.0" in figure.alt
     assert small(figure)
-    with pytest.raises(TfmrError, match=r"2 sublayers need 3 vector norms .* got 2 and 2"):
+    with pytest.raises(TfmrError, match=r"2 sublayers.*3.*norms.*got 2.*2"):
         residual_stream_norms(["attention", "feed-forward"], [10, 11], [3, 6])
 
 
@@ -180,7 +180,7 @@ def test_lens_table() -> None:
     )
     assert "a: a 1.00, dog 0.25, dog 0.75; dog: dog 1.00, dog 0.50, runs 0.12." in figure.alt
     assert small(figure)
-    with pytest.raises(TfmrError, match=r"2 positions and 3 depths .* got 1 input tokens"):
+    with pytest.raises(TfmrError, match=r"2.*3 depths.*got 1 input"):
         lens_table(["a"], predicted, probabilities)
 
 
@@ -200,5 +200,5 @@ def test_patching_effects() -> None:
     assert {axes.images[0].get_clim() for axes in figure.axes} == {(0, 1)}
     assert "encoder, block 1: Ein 0.00, Hund/Mann 0.99; decoder, embeddings: A 0.00" in figure.alt
     assert small(figure)
-    with pytest.raises(TfmrError, match=r"'decoder': 1\}: got .*'decoder': 2\}"):
+    with pytest.raises(TfmrError, match=r"'decoder'.*1\}.*got .*'decoder'.*2\}"):
         patching_effects(effects, tokens | {"decoder": ["A", "dog"]})

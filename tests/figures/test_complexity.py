@@ -44,7 +44,7 @@ def test_paths_are_shortest_paths() -> None:
 
 
 def test_a_path_that_does_not_exist_raises() -> None:
-    with pytest.raises(TfmrError, match="convolution does not connect position 1 with position 5"):
+    with pytest.raises(TfmrError, match=r"convolution.*1.*5"):
         paths({"convolution": [kernel(5, 3)]}, 5)
 
 

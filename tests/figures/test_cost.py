@@ -74,7 +74,7 @@ def test_decoding_cost() -> None:
     assert "20 and 20 at 16 (1.0), 160 and 80 at 64 (2.0), 1600 and 320 at 256 (5.0)" in figure.alt
     assert [text.get_text() for text in ratio.texts] == ["1.0", "2.0", "5.0"]
     assert small(figure)
-    with pytest.raises(TfmrError, match="got 3 lengths, 3 times without and 2 with"):
+    with pytest.raises(TfmrError, match=r"got 3 lengths, 3 times.*2"):
         decoding_cost(lengths, [0.02, 0.16, 1.6], [0.02, 0.08])
 
 

@@ -110,7 +110,7 @@ def test_effects_of_the_beam() -> None:
 
 
 def test_effects_of_the_beam_need_one_value_per_setting() -> None:
-    with pytest.raises(TfmrError, match="each of the 2 settings: one of 'BLEU' has 1"):
+    with pytest.raises(TfmrError, match=r"2.*'BLEU'.*1"):
         effects_of_the_beam(["1", "4"], {"BLEU": [[1.0]]})
 
 
@@ -127,5 +127,5 @@ def test_next_token_distributions() -> None:
 
 @pytest.mark.parametrize("values", [[0.5, 0.5], [1.2, 0, 0]])
 def test_next_token_distributions_need_one_probability_per_word(values: list[float]) -> None:
-    with pytest.raises(TfmrError, match="each of the 3 words: 'A' has"):
+    with pytest.raises(TfmrError, match=r"3.*'A'"):
         next_token_distributions(["a", "b", "c"], {"A": values})

@@ -26,7 +26,7 @@ def test_relative_biases_are_one_line_per_head() -> None:
 
 
 def test_biases_of_other_offsets_raise() -> None:
-    with pytest.raises(TfmrError, match=r"one bias per offset and head: got \(2, 3\) for 2"):
+    with pytest.raises(TfmrError, match=r"head.*got \(2, 3\).*2"):
         relative_biases([0, 1], torch.zeros(2, 3))
 
 

@@ -89,7 +89,7 @@ def test_loss_curves_of_several_seeds() -> None:
     (band,) = fig.axes[0].collections
     corners = {tuple(point) for point in band.get_paths()[0].vertices.tolist()}
     assert corners == {(1, 2.5), (1, 4.0), (2, 1.0), (2, 2.0)}
-    with pytest.raises(TfmrError, match=r"all runs of 'one' need equally many steps: got \[1, 2\]"):
+    with pytest.raises(TfmrError, match=r"'one'.*steps.*got \[1, 2\]"):
         loss_curves({"one": [[3.0], [3.0, 2.0]]}, chance_loss=2.5, alt="alternative")
 
 

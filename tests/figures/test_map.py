@@ -59,7 +59,7 @@ def test_the_highlight_changes_exactly_the_parts_of_the_chapter(chapter: int) ->
 
 
 def test_a_chapter_without_parts_is_refused() -> None:
-    with pytest.raises(TfmrError, match="expected a chapter on the map, 4 to 12: got 13"):
+    with pytest.raises(TfmrError, match=r"4 to 12.*got 13"):
         architecture_map(13)
 
 

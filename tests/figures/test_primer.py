@@ -57,7 +57,7 @@ def test_matrix_product_highlights_one_row_one_column_and_their_number() -> None
 
 @pytest.mark.parametrize(("row", "column"), [(2, 0), (0, 2), (-1, 0)])
 def test_matrix_product_needs_a_number_of_the_result(row: int, column: int) -> None:
-    with pytest.raises(TfmrError, match="a row below 2 and a column below 2"):
+    with pytest.raises(TfmrError, match=r"row.*2.*column.*2"):
         matrix_product(X, W, row, column)
 
 

@@ -68,7 +68,7 @@ def test_truncation_stops_the_backward_path_only() -> None:
         assert places[before] < x < places[after]
         assert not any(end < x < start for start, end in backward_arrows(figure))
     assert "no gradient passes from step 3 to step 2 or from step 5 to step 4" in figure.alt
-    with pytest.raises(TfmrError, match="truncation must be at least 1: 0"):
+    with pytest.raises(TfmrError, match=r"truncation.*1.*0"):
         backpropagation_through_time(tokens, truncation=0)
 
 

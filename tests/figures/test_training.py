@@ -72,7 +72,7 @@ def test_alignment_states_the_largest_weights_that_are_the_same_everywhere() -> 
     fig = alignment(["a", "b", "c"], ["x", "y", "z"], weights, stated=["x", "z"])
     added = fig.alt.removeprefix(plain.alt)
     assert added == " Source words with the largest weights: a for x, b for z."
-    with pytest.raises(TfmrError, match="expected words of the target in stated: got w"):
+    with pytest.raises(TfmrError, match=r"target.*got w"):
         alignment(["a", "b", "c"], ["x", "y", "z"], weights, stated=["x", "w"])
 
 

@@ -73,7 +73,7 @@ def test_a_url_is_preferred_to_a_doi_and_a_doi_to_an_eprint() -> None:
 def test_an_entry_without_an_address_is_an_error() -> None:
     entry = Entry("misc", {"title": "A Paper"})
     entry.key = "nobody1999paper"
-    with pytest.raises(ValueError, match="nobody1999paper: expected one of url, doi, eprint"):
+    with pytest.raises(ValueError, match=r"nobody1999paper.*url, doi, eprint"):
         address(entry)
 
 

@@ -177,7 +177,7 @@ def test_without_an_address_the_setup_cell_states_what_to_do(
 ) -> None:
     source = setup_cell(monkeypatch, None).replace('"tfmr"', '"absent_package"')
     shell: Any = InteractiveShell()
-    with pytest.raises(ModuleNotFoundError, match="install the package first: pip install"):
+    with pytest.raises(ModuleNotFoundError, match="pip install"):
         shell.run_cell(source).raise_error()
 
 

@@ -49,13 +49,13 @@ def test_every_part_has_code_and_a_chapter() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": "big"}, "model must be one of small, base: got big"),
-        ({"source_length": 129}, "source_length must be 1 to 128: got 129"),
-        ({"target_length": 0}, "target_length must be 1 to 128: got 0"),
-        ({"part": 23}, "part must be 0 to 22: got 23"),
+        ({"model": "big"}, "model.*small, base.*got big"),
+        ({"source_length": 129}, "source_length.*1 to 128.*got 129"),
+        ({"target_length": 0}, "target_length.*1 to 128.*got 0"),
+        ({"part": 23}, "part.*0 to 22.*got 23"),
         (
             {"models": {"small": TransformerConfig(source_vocab=5, target_vocab=5, norm="pre")}},
-            "got sinusoidal, pre, three-way for small",
+            "got sinusoidal, pre, three-way.*small",
         ),
     ],
 )

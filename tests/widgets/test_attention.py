@@ -51,12 +51,12 @@ def test_repr_is_the_stored_text() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"tokens": []}, "takes 1 to 12 tokens: got 0"),
-        ({"selected": 3}, "0 to 2: got 3"),
-        ({"q": Q[:2]}, r"q must have one row for each of the 3 tokens, .* \(2, 2\)"),
-        ({"k": [[1.0], [2.0], [3.0]]}, "same d_k: got 2 and 1"),
+        ({"tokens": []}, "1 to 12.*got 0"),
+        ({"selected": 3}, "0 to 2.*got 3"),
+        ({"q": Q[:2]}, r"q.*row.*3.*\(2, 2\)"),
+        ({"k": [[1.0], [2.0], [3.0]]}, "d_k.*got 2.*1"),
         ({"v": [[math.nan], [0.0], [0.0]]}, "v must be finite"),
-        ({"v": [[1.0], [0.0, 2.0], [0.0]]}, "v must have one row"),
+        ({"v": [[1.0], [0.0, 2.0], [0.0]]}, "v.*row"),
     ],
 )
 def test_invalid_arguments_raise_tfmr_error(change: dict[str, object], message: str) -> None:

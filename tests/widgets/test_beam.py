@@ -84,11 +84,11 @@ def test_repr_is_the_stored_text() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sentences": []}, "sentences must be 1 to 4: got 0"),
-        ({"sentences": ["Hund"] * 5}, "sentences must be 1 to 4: got 5"),
-        ({"beam": 3}, "beam must be one of 1, 2, 4: got 3"),
-        ({"alpha": 2.5}, "alpha must be between 0 and 2.0: got 2.5"),
-        ({"step": -1}, "step must be at least 0, .*: got -1"),
+        ({"sentences": []}, "sentences.*1 to 4.*got 0"),
+        ({"sentences": ["Hund"] * 5}, "sentences.*1 to 4.*got 5"),
+        ({"beam": 3}, "beam.*1, 2, 4.*got 3"),
+        ({"alpha": 2.5}, "alpha.*0.*2.0.*got 2.5"),
+        ({"step": -1}, "step.*0.*got -1"),
         ({"sentences": [""]}, "empty|at least"),
     ],
 )

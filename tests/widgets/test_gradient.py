@@ -112,19 +112,19 @@ def test_it_keeps_the_global_random_generator() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"radius": 2.0}, "radius must be one of 0.7, 0.8, … 1.8: got 2.0"),
-        ({"slope": 0.4}, "slope must be from 0.5 to 1: got 0.4"),
-        ({"length": 61}, "length must be an even number from 2 to 60: got 61"),
-        ({"length": 0}, "length must be an even number from 2 to 60: got 0"),
-        ({"networks": {name: [] for name in "abcdef"}}, "at most 5 networks can be shown: got 6"),
-        ({"networks": {"RNN": []}}, "'RNN' needs at least one pair"),
+        ({"radius": 2.0}, "radius.*0.7, 0.8, … 1.8.*got 2.0"),
+        ({"slope": 0.4}, "slope.*from 0.5 to 1.*got 0.4"),
+        ({"length": 61}, "length.*from 2 to 60.*got 61"),
+        ({"length": 0}, "length.*from 2 to 60.*got 0"),
+        ({"networks": {name: [] for name in "abcdef"}}, "5 networks.*shown.*got 6"),
+        ({"networks": {"RNN": []}}, "'RNN'.*pair"),
         (
             {"networks": {"RNN": [(RNNCell(2, 2), torch.zeros(59, 2))]}},
-            "input of 'RNN' must have at least 60 time steps: got 59",
+            "input.*'RNN'.*60 time steps.*got 59",
         ),
         (
             {"networks": {"RNN": [(RNNCell(2, 2), torch.full((60, 2), 1e4))]}},
-            "must be finite and above 0: .* torch.float32",
+            "finite.*0.*torch.float32",
         ),
     ],
 )

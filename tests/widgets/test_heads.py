@@ -37,7 +37,7 @@ def test_a_measure_is_a_mean_over_the_queries() -> None:
 def test_a_measure_of_the_tokens_of_one_sentence_is_not_one_of_two() -> None:
     weights = torch.full((2, 3), 1 / 3)
     assert measure(weights, "cross", "last").item() == pytest.approx(1 / 3)
-    with pytest.raises(TfmrError, match="expected one of first, last, entropy for 'cross'"):
+    with pytest.raises(TfmrError, match=r"first, last, entropy.*'cross'"):
         measure(weights, "cross", "previous")
 
 
@@ -78,10 +78,10 @@ def test_one_encoder_head_attends_to_the_previous_token(figure: HeadsFigure) -> 
     [
         ({"sentences": ()}, "at least one sentence, got none"),
         ({"sentences": (" ",)}, "at least one token, got none"),
-        ({"kind": "decoder"}, "kind must be one of encoder, self, cross: got 'decoder'"),
-        ({"measure": "norm"}, "measure must be one of previous, own, .*: got 'norm'"),
-        ({"block": 3}, "block must be from 0 to 2: got 3"),
-        ({"head": -1}, "head must be from 0 to 3: got -1"),
+        ({"kind": "decoder"}, "kind.*encoder, self, cross.*got 'decoder'"),
+        ({"measure": "norm"}, "measure.*previous, own.*got 'norm'"),
+        ({"block": 3}, "block.*from 0 to 2.*got 3"),
+        ({"head": -1}, "head.*from 0 to 3.*got -1"),
     ],
 )
 def test_invalid_arguments_are_errors(options: dict[str, Any], message: str) -> None:

@@ -97,10 +97,10 @@ def test_modules_come_after_their_imports_and_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"figure": 'import { no } from "./lib/numbers.js";'}, r"numbers\.js to export no"),
-        ({"figure": 'import { a } from "./lib/none.js";'}, r"found no lib/none\.js"),
+        ({"figure": 'import { no } from "./lib/numbers.js";'}, r"numbers\.js.* no,"),
+        ({"figure": 'import { a } from "./lib/none.js";'}, r"no lib/none\.js"),
         ({"figure": 'import a from "./lib/numbers.js";'}, "got: import a from"),
-        ({"figure": 'import { html } from "preact";'}, "got: import { html } from"),
+        ({"figure": 'import { html } from "preact";'}, "got.*import { html } from"),
         ({"figure": 'import "./lib/numbers.js";'}, 'got: import "./lib'),
         ({"figure": "export default { render };"}, "got: export default"),
         ({"figure": "export let x = 1;"}, "got: export let"),

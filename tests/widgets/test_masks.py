@@ -60,13 +60,13 @@ def test_traits_are_synchronised_and_checked() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"tokens": ["a", "b"]}, "takes 3 to 8 tokens: got 2"),
-        ({"tokens": ["a", "<pad>", "b"]}, "must stand after all other tokens: got a <pad> b"),
+        ({"tokens": ["a", "b"]}, "3 to 8.*got 2"),
+        ({"tokens": ["a", "<pad>", "b"]}, "got a <pad> b"),
         ({"tokens": ["<pad>"] * 3}, "must stand after"),
-        ({"replaced": 6}, "0 to 5: got 6"),
-        ({"stack": "both"}, "stack must be one of encoder, decoder: got both"),
-        ({"causal": "x"}, "causal must be one of none, causal"),
-        ({"padding": "x"}, "padding must be one of none, padding"),
+        ({"replaced": 6}, "0 to 5.*got 6"),
+        ({"stack": "both"}, "stack.*encoder, decoder.*got both"),
+        ({"causal": "x"}, "causal.*none, causal"),
+        ({"padding": "x"}, "padding.*none, padding"),
     ],
 )
 def test_invalid_arguments_raise_tfmr_error(change: dict[str, object], message: str) -> None:

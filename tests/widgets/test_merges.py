@@ -101,10 +101,10 @@ def test_repr_is_the_stored_text() -> None:
         ({"words": {}}, "1 to 20 words"),
         ({"words": {"a b": 1}}, "without white space"),
         ({"words": {"ab": 0}}, "counts from 1 to 9999"),
-        ({"words": {"x" * 25: 1}}, "at most 24 characters"),
+        ({"words": {"x" * 25: 1}}, "24 characters"),
         ({"words": {f"w{i}": 1 for i in range(21)}}, "1 to 20 words"),
-        ({"step": 7}, "number of merges, 0 to 6: got 7"),
-        ({"step": -1}, "0 to 6: got -1"),
+        ({"step": 7}, "merges, 0 to 6.*got 7"),
+        ({"step": -1}, "0 to 6.*got -1"),
     ],
 )
 def test_invalid_arguments_raise_tfmr_error(change: dict[str, Any], message: str) -> None:

@@ -64,14 +64,14 @@ def test_the_text_and_the_types_of_traits() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"length": 1}, "takes 2 to 100 positions: got 1"),
-        ({"encoding": "learned"}, "encoding must be one of sinusoidal, rotary: got learned"),
-        ({"size": 6}, "size must be one of 4, 8, 16, 32: got 6"),
-        ({"base": 20}, "base must be one of 10, 100, 1000, 10000: got 20"),
-        ({"m": 50}, "m must be a whole number from 0 to 49: got 50"),
-        ({"n": -1}, "n must be a whole number from 0 to 49: got -1"),
-        ({"angle": 181}, "angle must be a whole number from -180 to 180: got 181"),
-        ({"pair": 4}, "pair must be a whole number from 0 to 3: got 4"),
+        ({"length": 1}, "2 to 100.*got 1"),
+        ({"encoding": "learned"}, "encoding.*sinusoidal, rotary.*got learned"),
+        ({"size": 6}, "size.*4, 8, 16, 32.*got 6"),
+        ({"base": 20}, "base.*10, 100, 1000, 10000.*got 20"),
+        ({"m": 50}, "m.*from 0 to 49.*got 50"),
+        ({"n": -1}, "n.*from 0 to 49.*got -1"),
+        ({"angle": 181}, "angle.*from -180 to 180.*got 181"),
+        ({"pair": 4}, "pair.*from 0 to 3.*got 4"),
     ],
 )
 def test_invalid_arguments_raise_tfmr_error(change: dict[str, object], message: str) -> None:

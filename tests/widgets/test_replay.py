@@ -67,8 +67,8 @@ def test_what_the_figure_says_that_it_shows() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"record": {**RECORD, "kind": "depth"}}, "the kind 'replay': got 'depth'"),
-        ({"step": 1}, "step must be one of 0, 10, .*, 600: got 1"),
+        ({"record": {**RECORD, "kind": "depth"}}, "kind 'replay'.*got 'depth'"),
+        ({"step": 1}, "step.*0, 10.*600.*got 1"),
     ],
 )
 def test_invalid_arguments_raise_tfmr_error(change: dict[str, Any], message: str) -> None:

@@ -123,14 +123,14 @@ def test_the_text(figure: SamplingFigure) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"scores": torch.zeros(2, 30)}, "got 2 by 30 for 1 prefixes and 30 names"),
-        ({"names": ["a"] * 29}, "got 1 by 30 for 1 prefixes and 29 names"),
-        ({"scores": torch.zeros(1, 9), "names": ["a"] * 9}, "more than 10 tokens to draw: got 7"),
+        ({"scores": torch.zeros(2, 30)}, "got 2.*30.*1 prefixes.*30"),
+        ({"names": ["a"] * 29}, "got 1.*30.*1 prefixes.*29"),
+        ({"scores": torch.zeros(1, 9), "names": ["a"] * 9}, "10.*to draw.*got 7"),
         ({"scores": torch.full((1, 30), -math.inf)}, "scores must be finite"),
-        ({"selected": 1}, "0 to 0: got 1"),
-        ({"temperature": 0.0}, "temperature must be from 0.1 to 2.0: got 0.0"),
-        ({"top_k": 0}, "top_k must be at least 1"),
-        ({"top_p": 1.5}, "top_p must be a probability"),
+        ({"selected": 1}, "0 to 0.*got 1"),
+        ({"temperature": 0.0}, "temperature.*from 0.1 to 2.0.*got 0.0"),
+        ({"top_k": 0}, "top_k.*1"),
+        ({"top_p": 1.5}, "top_p"),
     ],
 )
 def test_invalid_arguments_raise_tfmr_error(change: dict[str, object], message: str) -> None:
@@ -141,5 +141,5 @@ def test_invalid_arguments_raise_tfmr_error(change: dict[str, object], message: 
 
 def test_a_model_in_training_mode_is_refused() -> None:
     model, tokenizer = caption_model()
-    with pytest.raises(TfmrError, match=r"call model.eval\(\)"):
+    with pytest.raises(TfmrError, match=r"model.eval\(\)"):
         SamplingFigure.of_model(copy.deepcopy(model).train(), tokenizer, PREFIXES)

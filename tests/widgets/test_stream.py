@@ -60,13 +60,13 @@ def test_what_the_figure_says_that_it_shows() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"record": {**RECORD, "kind": "depth"}}, "the kind 'stream': got 'depth'"),
-        ({"blocks": 7}, "blocks must be one of 6, 12, 24: got 7"),
-        ({"step": 1}, "step must be one of 0, 10, 30, 100, 200, 400: got 1"),
-        ({"quantity": "loss"}, "quantity must be one of stream, change, gradient: got loss"),
+        ({"record": {**RECORD, "kind": "depth"}}, "kind 'stream'.*got 'depth'"),
+        ({"blocks": 7}, "blocks.*6, 12, 24.*got 7"),
+        ({"step": 1}, "step.*0, 10, 30, 100, 200, 400.*got 1"),
+        ({"quantity": "loss"}, "quantity.*stream, change, gradient.*got loss"),
         (
             {"record": {**RECORD, "rows": [{**row("pre-norm", 12, 0), "loss": math.inf}]}},
-            "must have finite numbers: got inf",
+            "finite.*got inf",
         ),
     ],
 )

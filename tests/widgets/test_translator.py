@@ -47,7 +47,7 @@ def test_python_translates_the_text_of_the_figure(name: str, text: str, translat
 
 
 def test_an_unknown_word_is_an_error() -> None:
-    with pytest.raises(TfmrError, match="outside the model's vocabulary: zebra"):
+    with pytest.raises(TfmrError, match=r"model's vocabulary.*zebra"):
         TranslatorFigure("pocket-en-fr", "the zebra sings").translate()
 
 
@@ -64,7 +64,7 @@ def test_the_figure_gets_a_model_when_it_asks(monkeypatch: pytest.MonkeyPatch) -
 
 
 def unknown() -> TfmrError:
-    with pytest.raises(TfmrError, match="expected one of the models multi30k-de-en, ") as caught:
+    with pytest.raises(TfmrError, match="multi30k-de-en") as caught:
         find_model("none")
     return caught.value
 
@@ -78,9 +78,9 @@ def test_the_site_gets_every_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "none"}, "name must be one of .*: got 'none'"),
-        ({"models": ["none"]}, "expected one of the models .*: got 'none'"),
-        ({"beam": 2}, "beam must be 1 .* or 4: got 2"),
+        ({"name": "none"}, "name.*got 'none'"),
+        ({"models": ["none"]}, "got 'none'"),
+        ({"beam": 2}, "beam.*1.*4.*got 2"),
     ],
 )
 def test_invalid_arguments_are_errors(options: dict[str, Any], message: str) -> None:
