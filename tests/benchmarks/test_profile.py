@@ -10,7 +10,6 @@ from benchmarks import profile, speed
 from benchmarks.profile import FRAMEWORK, KINDS, OTHER, Profile, kind_of, shares
 from benchmarks.record import read
 from benchmarks.speed import OWN
-from benchmarks.tables import section
 from benchmarks.workload import SETTINGS, Setting, generated_pairs
 
 
@@ -74,6 +73,6 @@ def test_training_and_decoding_are_profiled(
         assert {"matrix multiplication", "layer norm", FRAMEWORK} | specific <= kinds
         assert sum(row["share"] for row in rows) == pytest.approx(1, abs=1e-3)
         assert all(row["seconds"] > 0 for row in rows if row["kind"] == "matrix multiplication")
-    text = section("profile", record)
+    text = "\n".join(profile.table(record["rows"], record["settings"]))
     assert "|  | train A, fp32 | greedy, fp32 |" in text
     assert "| optimiser | " in text

@@ -10,7 +10,6 @@ from benchmarks import quality, record, speed, versus
 from benchmarks.quality import Quality
 from benchmarks.record import read
 from benchmarks.speed import PEAK, Speed, exact_settings, matmul_error
-from benchmarks.tables import section
 from benchmarks.versus import Versus
 from benchmarks.workload import (
     LENGTHS,
@@ -63,7 +62,7 @@ def test_every_system_is_measured_in_both_precisions(tmp_path: Path, in_process:
     greedy = next(r for r in record["rows"] if (r["task"], r["system"]) == ("greedy", "tfmr"))
     assert 3 * 8 / max(greedy["seconds"]) * 0.99 <= greedy["tokens_per_second"]
     assert greedy["tokens_per_second"] <= 3 * 8 / min(greedy["seconds"]) * 1.01
-    text = section("speed", record)
+    text = "\n".join(speed.table(record["rows"], record["settings"]))
     for title in ("All systems in fp32", "All systems in bf16", "Mixed"):
         assert title in text
 
@@ -92,10 +91,11 @@ def test_a_checkout_is_compared_with_itself(
     monkeypatch.setattr(versus, "WORKER", SMALL + versus.WORKER)
     out = tmp_path / "versus.json"
     Versus(record.ROOT, tasks=("greedy",), precisions=("fp32",), rounds=2, out=out)()
-    [row] = read(out)["rows"]
+    rows = read(out)["rows"]
+    [row] = rows
     assert (row["task"], row["precision"], len(row["seconds_new"])) == ("greedy", "fp32", 2)
     assert row["ratio_min"] <= row["ratio"] <= row["ratio_max"]
-    assert "| greedy, fp32 |" in section("versus", read(out))
+    assert "| greedy, fp32 |" in versus.table(rows, {"new": "a", "old": "b"})[-1]
 
 
 def test_a_folder_that_is_no_checkout_raises(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_all_systems_are_trained_and_evaluated(
     steps = {(row["seed"], row["minutes"], row["system"]): row["steps"] for row in record["rows"]}
     assert all(steps[k, 0.001, x] <= steps[k, 0.002, x] for k in (0, 1) for x in systems)
     assert len({row["parameters"] for row in record["rows"]}) == 1
-    assert "2 seeds" in section("quality", record)
+    assert "2 seeds" in quality.table(record["rows"], record["settings"])[0]
 
 
 def test_minutes_not_in_rising_order_raise() -> None:

@@ -1,8 +1,6 @@
 """The translator's benchmark: the page and Python translate the same sentences."""
 
-from benchmarks.record import Record
-from benchmarks.tables import section
-from benchmarks.translator import measure, open_page
+from benchmarks.translator import measure, open_page, table
 from tfmr.data import corpora
 from tfmr.widgets.translator import find_model
 
@@ -19,17 +17,7 @@ def test_the_page_is_compared_with_python_and_timed() -> None:
     assert 0 < timed["bytes_gzip"] < timed["bytes"]
     assert timed["tokens_per_second"] > 0
     assert 0 < timed["seconds_to_first_token"] < 10
-    metadata = {
-        "command": "python -m benchmarks.translator",
-        "date": "2026-01-02",
-        "commit": "0123456789ab",
-        "hardware": {"processor": "Z80", "threads": 2, "device": "cpu"},
-        "versions": {"tfmr": "0.1"},
-    }
-    record = Record(
-        kind="translator", metadata=metadata, settings={"browser": f"Chromium {version}"}, rows=rows
-    )
-    text = section("translator", record)
+    text = "\n".join(table(rows, {"browser": f"Chromium {version}"}))
     assert "| pocket-en-fr, greedy | page | 3 | 100.00 | 1.000 | 3 |" in text
     assert f"by the page in Chromium {version}." in text
     assert "| pocket-en-fr, beam 4 | 0.39 | 0.29 | " in text
