@@ -66,7 +66,7 @@ def measure(
     whole_bleu: np.ndarray | None = None
     for names, ablation in tqdm(ablations(model), unit=" ablations"):
         with ablation:
-            outputs = translate(prepare(model), tokenizer, sources)
+            outputs = translate(prepare(model), tokenizer, sources, detokenise=False)
             losses, tokens = sentence_losses(model, batches)
         loss = round(float(losses.sum() / tokens.sum()), 4)
         row = {**names, "valid_loss": loss, "valid_bleu": bleu(outputs, references).score}

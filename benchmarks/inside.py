@@ -395,7 +395,7 @@ def repetition(
             with ablate_sublayer(network) if ablated else nullcontext():
                 prepared = prepare(model)
             decoder = prepared if allowed else NoRepetition(prepared)
-            outputs = translate(decoder, tokenizer, sources)
+            outputs = translate(decoder, tokenizer, sources, detokenise=False)
             ids = [tokenizer.encode(text) for text in outputs]
             length = np.array([len(sentence) for sentence in ids], dtype=float)
             repeated = np.array([sum(a == b for a, b in pairwise(x)) for x in ids], dtype=float)
@@ -424,7 +424,7 @@ def decoding(
         row: Row = {"analysis": "decoding", "split": split}
         resampled = {}
         for name, beam in (("greedy", 1), (f"beam{BEAM}", BEAM)):
-            outputs = translate(prepared, tokenizer, sources, beam=beam)
+            outputs = translate(prepared, tokenizer, sources, beam=beam, detokenise=False)
             resampled[name] = corpus_bleu(bleu_statistics(outputs, references), counts)
             row[name] = bleu(outputs, references).score
             row[f"{name}_interval"] = interval(resampled[name], digits=2)

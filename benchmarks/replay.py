@@ -118,7 +118,7 @@ class Run:
         """
         self.model.eval()
         train = self.recipe.train
-        [output] = translate(self.model, self.tokenizer, [self.example[0]])
+        [output] = translate(self.model, self.tokenizer, [self.example[0]], detokenise=False)
         pair = collate(self._encoded([self.example]))
         with record_attention(self.model) as maps:
             self.model(pair.source, pair.target_in)

@@ -151,7 +151,7 @@ def python_outputs(
     model: Translator, tokenizer: Tokenizer, sources: list[str], beam: int
 ) -> list[str]:
     """The translations of Python."""
-    return translate(prepare(model), tokenizer, sources, beam=beam)
+    return translate(prepare(model), tokenizer, sources, beam=beam, detokenise=False)
 
 
 def scores(outputs: list[str], references: list[str]) -> dict[str, Any]:

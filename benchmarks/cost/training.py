@@ -87,7 +87,8 @@ def measure(
         trainer = Trainer(model(tokenizer), part, TRAIN)
         curve = trainer.run(steps=steps, on_step=on_step)
         averaged = trainer.averaged_model()
-        outputs = translate(averaged, tokenizer, [source for source, _ in corpus.valid])
+        sources = [source for source, _ in corpus.valid]
+        outputs = translate(averaged, tokenizer, sources, detokenise=False)
         rows.append(
             {
                 "what": "point",
