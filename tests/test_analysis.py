@@ -1,6 +1,7 @@
 """Recording changes no output; ablation removes exactly one part and restores it."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -91,6 +92,29 @@ def test_record_norms(model: Transformer) -> None:
     assert norms["decoder.blocks.0.residuals.0.norm"] == []
     model.encode(SOURCE)
     assert len(norms["encoder.blocks.1"]) == 1
+
+
+def test_threads_do_not_see_the_recordings_of_each_other(model: Transformer) -> None:
+    sources = [SOURCE.roll(step, dims=0) for step in range(4)]
+    expected = [logit_lens(model, source, TARGET) for source in sources]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda source: logit_lens(model, source, TARGET), sources))
+    assert_close(found, expected)
+
+    def forward() -> None:
+        model(SOURCE, TARGET)
+
+    with (
+        record_norms(model, LayerNorm) as norms,
+        record_residual_stream(model.encoder) as stream,
+        record_heads(model.encoder.blocks[0].attention) as heads,
+        record_attention(model) as maps,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        pool.submit(forward).result()
+        assert not any([*norms.values(), stream, heads, *maps.values()])
+        forward()
+    assert all([*norms.values(), stream, heads, *maps.values()])
 
 
 def test_entropy() -> None:

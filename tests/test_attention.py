@@ -1,6 +1,8 @@
 """Masks, attention by hand and fused, single heads, parity with torch.nn."""
 
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -18,11 +20,14 @@ from tfmr.attention import (
     fused_attention,
     mask_to_bias,
     padding_mask,
+    recording,
     scaled_dot_product_attention,
+    unfused_attention,
 )
 from tfmr.errors import TfmrError
 from tfmr.kv_cache import KVCache
 from tfmr.position import RotaryPosition
+from tfmr.tiled_attention import tiled_attention
 
 BATCH, HEADS, QUERY, KEY, D_K, D_V = 2, 3, 4, 6, 5, 7
 IDS = torch.tensor([[4, 5, 6, 7, 8, 9], [4, 5, 6, 0, 0, 0]])
@@ -133,7 +138,7 @@ def test_a_purely_causal_mask_uses_the_causal_mode_of_the_kernel(monkeypatch) ->
     x = torch.randn(1, 2, SHORT + 1, 8)
     fused_attention(x, x, x, is_causal=True)
     fused_attention(x, x, x)
-    assert given == [{"is_causal": True}, {}]
+    assert given == [{"is_causal": True, "scale": None}, {"scale": None}]
 
 
 @pytest.mark.parametrize("length", [5, SHORT + 1])
@@ -186,11 +191,11 @@ def test_equal_to_torch(assert_parity, memory_given: bool, masked: bool) -> None
 
     assert_parity(own, theirs, [x, memory] if memory_given else [x], run, other)
 
-    own.recorded_weights = []
-    run(own, x.double(), memory.double() if memory_given else None)
+    with recording(own) as recorded:
+        run(own, x.double(), memory.double() if memory_given else None)
     source = (memory if memory_given else x).double()
     _, weights = theirs(x.double(), source, source, average_attn_weights=False, **opposite)
-    assert_close(own.recorded_weights[0], weights)
+    assert_close(recorded[own][0], weights)
 
 
 def test_equal_to_a_loop_over_heads_and_to_a_sum_over_slices_of_the_output() -> None:
@@ -216,9 +221,9 @@ def test_recording_does_not_change_the_output() -> None:
     module = MultiHeadAttention(12, 3).double()
     x = torch.randn(BATCH, QUERY, 12, dtype=torch.double)
     fused = module(x, is_causal=True)
-    module.recorded_weights = []
-    assert_close(module(x, is_causal=True), fused)
-    assert [weights.shape for weights in module.recorded_weights] == [(BATCH, 3, QUERY, QUERY)]
+    with recording(module) as weights:
+        assert_close(module(x, is_causal=True), fused)
+    assert [each.shape for each in weights[module]] == [(BATCH, 3, QUERY, QUERY)]
 
 
 @pytest.mark.parametrize("rotary", [False, True])
@@ -268,7 +273,7 @@ def test_the_readable_version_rejects_a_fully_masked_query() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"k": torch.zeros(KEY, 3)}, r"the same d_k, .*: got q \(4, 5\) and k \(6, 3\)"),
+        ({"k": torch.zeros(KEY, 3)}, r"the same d_k .*: got q \(4, 5\) and k \(6, 3\)"),
         ({"k": torch.zeros(D_K)}, r"k must be \(..., length, d\).*got \(5,\)"),
         (
             {"q": torch.zeros(QUERY, D_K).long()},
@@ -294,10 +299,172 @@ def test_invalid_arguments(unchecked, attend, changed: dict, message: str) -> No
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("d_model", "n_heads"), [(10, 3), (8, 0), (0, 2)])
-def test_d_model_must_be_divisible_by_the_heads(d_model: int, n_heads: int) -> None:
-    with pytest.raises(TfmrError, match=f"divisible.*got d_model={d_model}, n_heads={n_heads}"):
-        MultiHeadAttention(d_model, n_heads)
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"n_heads": 5}, "divisible.*got d_model=12, n_heads=5"),
+        ({"n_heads": 0}, "n_heads must be a positive integer: got 0"),
+        ({"d_model": 0}, "d_model must be a positive integer: got 0"),
+        ({"n_heads": True}, "n_heads must be a positive integer: got True"),
+        ({"d_k": 0}, "d_k must be a positive integer: got 0"),
+        ({"n_heads": 6, "n_kv_heads": 4}, "n_heads=6, n_kv_heads=4"),
+        ({"n_kv_heads": 0}, "n_kv_heads must be a positive integer: got 0"),
+    ],
+)
+def test_invalid_sizes(sizes: dict[str, int], message: str) -> None:
+    with pytest.raises(TfmrError, match=message):
+        MultiHeadAttention(**({"d_model": 12, "n_heads": 3} | sizes))
+
+
+def test_the_head_size_is_free() -> None:
+    """d_k need not be d_model / n_heads: the formula with 3 heads of 2 dimensions of 8."""
+    torch.manual_seed(0)
+    module, x = MultiHeadAttention(8, 3, d_k=2, bias=False, scale=0.7), torch.randn(1, 5, 8)
+    q, k, v = (
+        (x @ w.weight.T).view(1, 5, 3, 2).transpose(1, 2)
+        for w in (module.w_q, module.w_k, module.w_v)
+    )
+    bias = torch.randn(3, 5, 5)
+    for added in (None, bias):
+        scores = q @ k.mT * 0.7 + (0 if added is None else added)
+        heads = scores.masked_fill(~causal_mask(5), -math.inf).softmax(-1) @ v
+        expected = heads.transpose(1, 2).reshape(1, 5, 6) @ module.w_o.weight.T
+        assert_close(module(x, is_causal=True, bias=added), expected)
+
+
+def test_a_group_of_query_heads_shares_a_key_head() -> None:
+    """Equal to multi-head attention whose key and value matrices repeat those of the groups."""
+    torch.manual_seed(0)
+    grouped, plain = MultiHeadAttention(12, 6, n_kv_heads=2), MultiHeadAttention(12, 6)
+    assert grouped.w_k.weight.shape == grouped.w_v.weight.shape == (4, 12)
+    with torch.no_grad():
+        for name, parameter in grouped.named_parameters():
+            if name.startswith(("w_k", "w_v")):
+                heads = parameter.view(2, 2, -1).repeat_interleave(3, dim=0)
+                parameter = heads.reshape(12, *parameter.shape[1:])
+            plain.get_parameter(name).copy_(parameter)
+    x = torch.randn(2, 5, 12)
+    assert_close(grouped(x, is_causal=True), plain(x, is_causal=True))
+    cache = KVCache(5)
+    grouped(x, is_causal=True, cache=cache)
+    assert cache.read()[0].shape == (2, 2, 5, 2)  # two heads instead of six
+
+
+def test_threads_do_not_see_the_recordings_of_each_other() -> None:
+    torch.manual_seed(0)
+    module, inputs = MultiHeadAttention(12, 3), torch.randn(8, 1, 4, 12)
+    with recording(module) as expected:
+        for x in inputs:
+            module(x)
+    ready = threading.Barrier(4)
+
+    def record(start: int) -> list[torch.Tensor]:
+        ready.wait(timeout=30)
+        if start % 2:  # every second thread only computes
+            return [module(x) for x in inputs[:0]]
+        with recording(module) as weights:
+            for _ in range(20):
+                for x in inputs[start : start + 2]:
+                    module(x)
+        return weights[module]
+
+    with recording(module) as outer, ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(record, range(4)))
+    assert outer[module] == []
+    assert [len(weights) for weights in found] == [40, 0, 40, 0]
+    for start in (0, 2):
+        assert_close(found[start][-2:], expected[module][start : start + 2])
+
+
+def test_recording_a_query_without_a_key() -> None:
+    """Its weights and its output are zero, as without the recording."""
+    torch.manual_seed(0)
+    module, x = MultiHeadAttention(12, 3), torch.randn(1, 3, 12)
+    mask = torch.tensor([[False, True, True]])[:, None, None]  # padding before the text
+    plain = module(x, mask=mask, is_causal=True)
+    with recording(module) as weights:
+        assert_close(module(x, mask=mask, is_causal=True), plain)
+    assert not weights[module][0][:, :, 0].any()
+
+
+ATTENTIONS = {
+    "readable": lambda *args, **options: scaled_dot_product_attention(*args, **options)[0],
+    "unfused": lambda *args, **options: unfused_attention(*args, **options)[0],
+    "fused": fused_attention,
+    "tiled": tiled_attention,
+}
+
+
+@pytest.mark.parametrize("attend", ATTENTIONS.values(), ids=ATTENTIONS)
+@pytest.mark.parametrize("length", [4, SHORT + 16])
+@pytest.mark.parametrize(
+    ("dtype", "value"), [(torch.float16, 40), (torch.float16, 200), (torch.bfloat16, 40)]
+)
+def test_half_precision_does_not_overflow(attend, length: int, dtype, value: int) -> None:
+    """The dot products exceed 65504, the largest number in fp16; equal keys have equal weights."""
+    q, v = (
+        torch.full((1, 1, length, 64), float(value), dtype=dtype),
+        torch.ones(1, 1, length, 64, dtype=dtype),
+    )
+    out = attend(q, q, v, causal_mask(length))
+    assert out.dtype == dtype
+    assert_close(out, v)
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, 2, length, 8, dtype=torch.float64)
+    half = attend(q.to(dtype), k.to(dtype), v.to(dtype))
+    assert_close(half.double(), attend(q, k, v), atol=0.03, rtol=0)
+
+
+@pytest.mark.parametrize("attend", ATTENTIONS.values(), ids=ATTENTIONS)
+@pytest.mark.parametrize("length", [4, SHORT + 16])
+def test_batch_axes_broadcast(unchecked, attend, length: int) -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(2, 1, 3, 8), torch.randn(3, length, 8), torch.randn(1, 3, length, 5)
+    for mask in (None, torch.rand(2, 3, 1, length) < 0.8):
+        inputs = [x.clone().requires_grad_() for x in (q, k, v)]
+        out = attend(*inputs, mask)
+        full = [x.clone().expand(2, 3, *x.shape[-2:]) for x in (q, k, v)]
+        assert_close(out, scaled_dot_product_attention(*full, mask)[0])
+        out.square().sum().backward()
+        assert [x.grad.shape for x in inputs] == [x.shape for x in (q, k, v)]
+
+
+@pytest.mark.parametrize("attend", [scaled_dot_product_attention, fused_attention, tiled_attention])
+@pytest.mark.parametrize("changed", [{"q": 2}, {"k": 2}, {"v": 2}, {"mask": 2}])
+def test_mismatched_batch_axes(unchecked, attend, changed: dict[str, int]) -> None:
+    sizes = {"q": 3, "k": 3, "v": 3} | changed
+    inputs = {name: torch.ones(size, 4, 4) for name, size in sizes.items()}
+    if "mask" in inputs:
+        inputs["mask"] = inputs["mask"].bool()
+    with pytest.raises(TfmrError, match=r"broadcast.*\(2, 4, 4\)"):
+        attend(**inputs)
+
+
+def test_mismatched_batches_of_multi_head_attention(unchecked) -> None:
+    module = MultiHeadAttention(12, 3)
+    with pytest.raises(TfmrError, match="2 rows of x and 3 rows of memory"):
+        module(torch.ones(2, 4, 12), torch.ones(3, 5, 12))
+    cache = KVCache(5)
+    module(torch.ones(3, 1, 12), torch.ones(3, 5, 12), cache=cache)
+    with pytest.raises(TfmrError, match="1 rows of x and 3 rows of memory or cache"):
+        module(torch.ones(1, 1, 12), torch.ones(3, 5, 12), cache=cache)
+
+
+@pytest.mark.parametrize("attend", [scaled_dot_product_attention, fused_attention, tiled_attention])
+def test_empty_axes(unchecked, attend) -> None:
+    with pytest.raises(TfmrError, match=r"d_k of at least 1.*\(2, 0\)"):
+        attend(torch.ones(2, 0), torch.ones(2, 0), torch.ones(2, 3))
+    with pytest.raises(TfmrError, match="got 0 keys"):
+        attend(torch.ones(2, 3), torch.ones(0, 3), torch.ones(0, 3))
+
+
+@pytest.mark.parametrize("name", ["k", "v", "mask"])
+def test_another_device(unchecked, name: str) -> None:
+    """The device ``meta`` computes nothing, but exists on every machine."""
+    inputs = {key: torch.ones(2, 2) for key in "qkv"} | {"mask": torch.ones(2, 2).bool()}
+    inputs[name] = inputs[name].to("meta")
+    with pytest.raises(TfmrError, match=f"{name} must be .* cpu: got meta"):
+        fused_attention(**inputs)
 
 
 @pytest.mark.parametrize("name", ["x", "memory"])

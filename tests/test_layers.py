@@ -9,7 +9,16 @@ from torch import nn
 from torch.testing import assert_close
 
 from tfmr.errors import TfmrError
-from tfmr.layers import Dropout, FeedForward, LayerNorm, Residual, final_norm, layer_norm
+from tfmr.layers import (
+    Dropout,
+    FeedForward,
+    LayerNorm,
+    Residual,
+    RMSNorm,
+    final_norm,
+    layer_norm,
+    rms_norm,
+)
 
 
 def test_layer_norm_by_hand() -> None:
@@ -40,6 +49,53 @@ def test_layer_norm_of_a_constant_vector_is_its_bias() -> None:
     assert_close(LayerNorm(4)(torch.full((2, 4), 3.0)), torch.zeros(2, 4))
 
 
+def test_the_readable_rms_norm_equals_the_kernel() -> None:
+    torch.manual_seed(0)
+    x, norm = torch.randn(2, 3, 8), RMSNorm(8, eps=0.1)
+    nn.init.normal_(norm.weight)
+    assert_close(rms_norm(x, norm.weight, 0.1), norm(x))
+    assert_close(norm(torch.zeros(1, 8)), torch.zeros(1, 8))
+
+
+def test_the_defaults_of_epsilon() -> None:
+    x = torch.full((1, 4), 1e-3)
+    expected = torch.full((1, 4), 0.5**0.5)  # of 1e-6 / (1e-6 + 1e-6)
+    assert_close(rms_norm(x, torch.ones(4)), expected)
+    assert_close(RMSNorm(4)(x), expected)
+    x = torch.tensor([[1e-3, -1e-3]]) * 10**0.5
+    assert_close(layer_norm(x, torch.ones(2), torch.zeros(2)), x / x.abs() * 0.5**0.5)
+    assert_close(LayerNorm(2)(x), x / x.abs() * 0.5**0.5)
+
+
+def test_rms_norm_is_layer_norm_without_a_mean() -> None:
+    """For vectors of mean 0 they are equal; only layer norm removes a constant."""
+    torch.manual_seed(0)
+    x = torch.randn(5, 8)
+    centred = x - x.mean(dim=-1, keepdim=True)
+    assert_close(RMSNorm(8)(centred), LayerNorm(8, eps=1e-6)(centred))
+    assert not torch.allclose(RMSNorm(8)(centred + 1), RMSNorm(8)(centred))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_norms_in_half_precision_do_not_overflow(dtype: torch.dtype) -> None:
+    """The squares exceed 65504, the largest number in fp16."""
+    x = torch.tensor([[300.0, -300.0, 300.0, -300.0]], dtype=dtype)
+    weight, bias = torch.ones(4, dtype=dtype), torch.zeros(4, dtype=dtype)
+    assert_close(rms_norm(x, weight), x.sign())
+    assert_close(layer_norm(x, weight, bias), x.sign())
+    torch.manual_seed(0)
+    x = torch.randn(3, 4, dtype=dtype)
+    assert_close(layer_norm(x, weight, bias), LayerNorm(4).to(dtype)(x))
+    assert_close(rms_norm(x, weight), RMSNorm(4).to(dtype)(x))
+
+
+def test_the_hyperparameters_are_printed() -> None:
+    text = repr(Residual(8, 0.3, "pre", 1e-6))
+    assert "LayerNorm(8, eps=1e-06)" in text
+    assert "Dropout(p=0.3)" in text
+    assert "RMSNorm(4, eps=1e-05)" in repr(Residual(4, norm_class=RMSNorm))
+
+
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_feed_forward_equals_its_formula(activation: str) -> None:
     torch.manual_seed(0)
@@ -51,6 +107,26 @@ def test_feed_forward_equals_its_formula(activation: str) -> None:
     )
     assert_close(module(x), bent @ module.contract.weight.T + module.contract.bias)
     assert_close(module(x[:, 1]), module(x)[:, 1])  # position by position
+
+
+def test_swiglu_is_its_formula() -> None:
+    torch.manual_seed(0)
+    x, network = torch.randn(3, 4), FeedForward(4, 6, F.silu, gated=True, bias=False)
+    gate = x @ network.gate.weight.T
+    expected = (gate * gate.sigmoid() * (x @ network.expand.weight.T)) @ network.contract.weight.T
+    assert_close(network(x), expected)
+    assert len(list(network.parameters())) == 3
+
+
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_feed_forward_network_with_any_function(gated: bool, bias: bool) -> None:
+    torch.manual_seed(0)
+    module, x = FeedForward(4, 16, torch.sin, gated=gated, bias=bias), torch.randn(3, 4)
+    assert len(list(module.parameters())) == (3 if gated else 2) * (2 if bias else 1)
+    expanded = module.expand(x)
+    inner = module.gate(x).sin() * expanded if gated else expanded.sin()
+    assert_close(module(x), module.contract(inner))
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.001, 0.999])
@@ -126,6 +202,8 @@ def test_only_a_pre_norm_stack_ends_with_a_norm() -> None:
     x = torch.randn(2, 3, 8)
     assert_close(final_norm(8, "pre")(x), F.layer_norm(x, (8,)))
     assert final_norm(8, "post")(x) is x
+    rms = final_norm(8, "pre", 0.1, RMSNorm)
+    assert_close(rms(x), F.rms_norm(x, (8,), eps=0.1))
 
 
 @pytest.mark.parametrize(

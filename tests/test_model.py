@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import pytest
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from tfmr.attention import causal_mask
+from tfmr.attention import causal_mask, recording
 from tfmr.config import TransformerConfig
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer
@@ -277,7 +278,8 @@ UNEQUAL = torch.tensor([[4, 5, 6, 7, 8], [9, 10, 0, 0, 0], [11, 12, 13, 0, 0], [
 
 
 def test_alignment_is_the_mean_attention_of_the_last_block() -> None:
-    model = build().double()
+    torch.manual_seed(0)
+    model = Transformer(dataclasses.replace(TINY, n_decoder=3)).eval().double()
     source, target = UNEQUAL, torch.randint(4, 30, (4, 6))
     weights = model.alignment(source, target)
     assert weights.shape == (4, 6, 5)
@@ -285,14 +287,68 @@ def test_alignment_is_the_mean_attention_of_the_last_block() -> None:
     assert not weights[(source == PAD)[:, None].expand_as(weights)].any()
 
     last = model.decoder.blocks[-1].cross_attention
-    assert last.recorded_weights is None
-    last.recorded_weights = recorded = []
-    model.hidden(source, target)
-    assert_close(weights, recorded[0].mean(dim=1))
-    # A recording that was active before stays active and gets nothing from alignment().
-    model.alignment(source, target)
-    assert last.recorded_weights is recorded
-    assert len(recorded) == 1
+    with recording(last) as recorded:
+        model.hidden(source, target)
+        # An outer recording stays active and gets nothing from alignment().
+        model.alignment(source, target)
+    assert len(recorded[last]) == 1
+    assert_close(weights, recorded[last][0].mean(dim=1))
+
+
+def test_threads_align_as_one_after_another() -> None:
+    model = build()
+    targets = torch.randint(4, 30, (8, 4, 6))
+    expected = [model.alignment(UNEQUAL, target) for target in targets]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda target: model.alignment(UNEQUAL, target), targets))
+    assert_close(found, expected)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_ids_on_another_device_than_the_model() -> None:
+    """The device ``meta`` computes nothing, but exists on every machine."""
+    model = build().to("meta")
+    for use in (model.encode, lambda ids: model(ids, ids), lambda ids: model.start(ids, 2)):
+        with pytest.raises(TfmrError, match=r"source ids must be on .* meta: got cpu"):
+            use(UNEQUAL)
+    with pytest.raises(TfmrError, match="x must be on the device of the model, meta: got cpu"):
+        model.decoder.blocks[0].feed_forward(torch.ones(1, 2, 16))
+    state = model.start(UNEQUAL.to("meta"), 2)
+    with pytest.raises(TfmrError, match=r"target ids must be on .* meta: got cpu"):
+        model.step(torch.tensor([4] * 4), state)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_bare_list_of_ids() -> None:
+    model = build()
+    memory, mask = model.encode(UNEQUAL)
+    state = model.start(UNEQUAL, 2)
+    for use in (
+        lambda: model([[4]], [[5]]),
+        lambda: model.encode([[4]]),
+        lambda: model.decode([[4]], memory, mask),
+        lambda: model.start([4], 2),
+        lambda: model.step([4], state),
+    ):
+        with pytest.raises(TfmrError, match=r"must be a tensor .*: got list"):
+            use()
+
+
+def test_sentences_with_a_beam_are_selected_and_reordered() -> None:
+    """Each hypothesis of the third and the first sentence continues as it would alone."""
+    model = build().double()
+    state = model.start(UNEQUAL, 3, beam=3)
+    first = torch.randint(4, 30, (4, 3))
+    model.step(first.flatten(), state)
+    state.select(torch.tensor([2, 0]))
+    parents = torch.tensor([[1, 2, 2], [0, 0, 1]])
+    state.reorder(parents)
+    logits = model.step(torch.full((6,), 7), state).view(2, 3, -1)
+    for row, sentence in enumerate((2, 0)):
+        for hypothesis, parent in enumerate(parents[row]):
+            target = torch.stack([first[sentence, parent], torch.tensor(7)])[None]
+            expected = model(UNEQUAL[sentence : sentence + 1], target)[0, -1]
+            assert_close(logits[row, hypothesis], expected)
 
 
 @pytest.mark.parametrize(
@@ -305,6 +361,8 @@ def test_alignment_is_the_mean_attention_of_the_last_block() -> None:
         ((UNEQUAL, 0), r"max_new_tokens must be an integer from 1 to max_length=12: got 0"),
         ((UNEQUAL, 13), r"max_new_tokens .*: got 13"),
         ((UNEQUAL, 5, 0), r"beam must be a positive integer: got 0"),
+        ((UNEQUAL, 5, True), r"beam must be a positive integer: got True"),
+        ((UNEQUAL, True), r"max_new_tokens must be an integer .*: got True"),
         ((torch.full((1, 13), 4), 5), r"at most max_length=12 source tokens: got 13"),
         ((F.pad(torch.full((40, 3), 4), (0, 10)), 5), r"max_length=12 source tokens: got 13"),
     ],

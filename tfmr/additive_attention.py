@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tfmr.attention import check_mask
-from tfmr.dtype import check_tensor
+from tfmr.checks import check_tensor
 from tfmr.errors import TfmrError, require
 
 

@@ -1,5 +1,10 @@
-"""Analysis of models: attention weights, norms, ablation, logit lens, activation patching."""
+"""Analysis of models: attention weights, norms, ablation, logit lens, activation patching.
 
+What is recorded or patched is that of the forward passes of the same thread. An ablation changes
+weights, so it applies to all threads.
+"""
+
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -9,8 +14,8 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from tfmr.attention import MultiHeadAttention
-from tfmr.dtype import check_floating
+from tfmr.attention import MultiHeadAttention, recording
+from tfmr.checks import check_floating
 from tfmr.errors import TfmrError, require
 
 
@@ -34,15 +39,8 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     """
     attentions = {name: m for name, m in model.named_modules() if isinstance(m, MultiHeadAttention)}
     require(bool(attentions), f"a {type(model).__name__} has no multi-head attention to record")
-    maps: dict[str, list[Tensor]] = {name: [] for name in attentions}
-    before = {name: attention.recorded_weights for name, attention in attentions.items()}
-    for name, attention in attentions.items():
-        attention.recorded_weights = maps[name]
-    try:
-        yield maps
-    finally:
-        for name, attention in attentions.items():
-            attention.recorded_weights = before[name]
+    with recording(*attentions.values()) as weights:
+        yield {name: weights[attention] for name, attention in attentions.items()}
 
 
 @contextmanager
@@ -62,7 +60,7 @@ def record_norms(model: nn.Module, *kinds: type[nn.Module]) -> Iterator[dict[str
             def hook(_: nn.Module, __: object, output: Tensor, name: str = name) -> None:
                 norms[name].append(float(output.detach().norm(dim=-1).mean()))
 
-            handles.append(module.register_forward_hook(hook))
+            handles.append(module.register_forward_hook(_in_this_thread(hook)))
     try:
         yield norms
     finally:
@@ -103,7 +101,7 @@ def ablate_head(attention: MultiHeadAttention, head: int) -> Iterator[None]:
 def uniform_attention(attention: MultiHeadAttention, head: int) -> Iterator[None]:
     """Make the attention weights of one head uniform within the ``with`` statement.
 
-    The queries of the head and its relative bias, if there is one, are set to zero, so all its
+    The queries of the head and the bias of its scores, if there is one, are set to zero, so all its
     scores are zero and the softmax is uniform over the keys that the mask allows. Its values and
     its rows of :math:`W^O` are unchanged.
 
@@ -111,18 +109,23 @@ def uniform_attention(attention: MultiHeadAttention, head: int) -> Iterator[None
         TfmrError: if there is no such head.
     """
     rows = _head_slice(attention, head)
-    bias = attention.w_q.bias
-    relative = getattr(attention, "relative", None)
-    with _zeroed(attention.w_q.weight[rows], None if bias is None else bias[rows]):
-        if relative is None:
-            yield
-            return
-        # The blocks of a stack share the bias, so only the one that this attention uses is changed.
-        attention.relative = _WithoutHead(relative, head)
+    q_bias = attention.w_q.bias
+
+    def without_bias(
+        _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if kwargs.get("bias") is not None:
+            bias = kwargs["bias"].clone()
+            bias[head] = 0
+            kwargs = kwargs | {"bias": bias}
+        return args, kwargs
+
+    with _zeroed(attention.w_q.weight[rows], None if q_bias is None else q_bias[rows]):
+        handle = attention.register_forward_pre_hook(without_bias, with_kwargs=True)
         try:
             yield
         finally:
-            attention.relative = relative
+            handle.remove()
 
 
 @contextmanager
@@ -170,8 +173,8 @@ def record_residual_stream(stack: nn.Module) -> Iterator[list[Tensor]]:
     def record_output(_: nn.Module, __: object, output: Tensor) -> None:
         stream.append(output.detach())
 
-    handles = [blocks[0].register_forward_pre_hook(record_input)]
-    handles += [block.register_forward_hook(record_output) for block in blocks]
+    handles = [blocks[0].register_forward_pre_hook(_in_this_thread(record_input))]
+    handles += [block.register_forward_hook(_in_this_thread(record_output)) for block in blocks]
     try:
         yield stream
     finally:
@@ -241,9 +244,9 @@ def patch_residual_stream(
         return _replaced(output, values, positions)
 
     if depth == 0:
-        handle = blocks[0].register_forward_pre_hook(patch_input)
+        handle = blocks[0].register_forward_pre_hook(_in_this_thread(patch_input))
     else:
-        handle = blocks[depth - 1].register_forward_hook(patch_output)
+        handle = blocks[depth - 1].register_forward_hook(_in_this_thread(patch_output))
     try:
         yield
     finally:
@@ -263,7 +266,7 @@ def record_heads(attention: MultiHeadAttention) -> Iterator[list[Tensor]]:
         split = "batch query (heads d_k) -> batch heads query d_k"
         outputs.append(rearrange(args[0].detach(), split, heads=attention.n_heads))
 
-    handle = attention.w_o.register_forward_pre_hook(record)
+    handle = attention.w_o.register_forward_pre_hook(_in_this_thread(record))
     try:
         yield outputs
     finally:
@@ -293,7 +296,7 @@ def patch_head(
         joined[..., columns] = _replaced(joined[..., columns], values, positions)
         return (joined,)
 
-    handle = attention.w_o.register_forward_pre_hook(patch)
+    handle = attention.w_o.register_forward_pre_hook(_in_this_thread(patch))
     try:
         yield
     finally:
@@ -317,18 +320,14 @@ def _replaced(x: Tensor, values: Tensor, positions: Sequence[int] | None) -> Ten
     return patched
 
 
-class _WithoutHead(nn.Module):
-    """A relative bias that is zero for one head."""
+def _in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """``hook`` for the calls of this thread only: for others it changes and records nothing."""
+    owner = threading.get_ident()
 
-    def __init__(self, relative: nn.Module, head: int) -> None:
-        super().__init__()
-        self.relative = relative
-        self.head = head
+    def own(*args: Any) -> Any:
+        return hook(*args) if threading.get_ident() == owner else None
 
-    def forward(self, query: int, key: int) -> Float[Tensor, "heads query key"]:
-        bias: Tensor = self.relative(query, key).clone()
-        bias[self.head] = 0
-        return bias
+    return own
 
 
 def _head_slice(attention: MultiHeadAttention, head: int) -> slice:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from tfmr.checks import check_sizes
 from tfmr.errors import TfmrError
 
 Norm = Literal["post", "pre"]
@@ -33,6 +34,8 @@ class BlockConfig:
     """Position of the layer norms: ``"post"`` as in the paper, or ``"pre"``."""
     activation: Activation = "relu"
     """Activation of the feed-forward networks: ``"relu"`` as in the paper, or ``"gelu"``."""
+    eps: float = 1e-5
+    """Added to the variance in every layer norm."""
 
     def __post_init__(self) -> None:
         check_positive(self, "d_model", "n_heads", "d_ff")
@@ -42,8 +45,9 @@ class BlockConfig:
                 f"dimensions: got d_model={self.d_model}, n_heads={self.n_heads}"
             )
         check_dropout(self.dropout)
-        check_choice(self, "norm", get_args(Norm))
-        check_choice(self, "activation", get_args(Activation))
+        check_eps(self.eps)
+        check_choice("norm", self.norm, get_args(Norm))
+        check_choice("activation", self.activation, get_args(Activation))
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class TransformerConfig(BlockConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, "source_vocab", "target_vocab", "n_encoder", "n_decoder", "max_length")
-        check_choice(self, "position", get_args(Position))
+        check_choice("position", self.position, get_args(Position))
         check_tie(self.tie, self.source_vocab, self.target_vocab)
         width = self.d_model // self.n_heads if self.position == "rotary" else self.d_model
         if self.position != "learned" and width % 2:
@@ -100,15 +104,11 @@ class TransformerConfig(BlockConfig):
 
 def check_positive(config: object, *names: str) -> None:
     """Raise :class:`TfmrError` unless the named fields are positive integers."""
-    for name in names:
-        value = getattr(config, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-            raise TfmrError(f"{name} must be a positive integer: got {value!r}")
+    check_sizes(**{name: getattr(config, name) for name in names})
 
 
-def check_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
-    """Raise :class:`TfmrError` unless the named field is one of ``choices``."""
-    value = getattr(config, name)
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise :class:`TfmrError` unless ``value`` is one of ``choices``."""
     if value not in choices:
         raise TfmrError(f"{name} must be one of {', '.join(choices)}: got {value!r}")
 
@@ -119,10 +119,15 @@ def check_dropout(p: float) -> None:
         raise TfmrError(f"a dropout probability must lie in [0, 1): got {p}")
 
 
+def check_eps(eps: float) -> None:
+    """Raise :class:`TfmrError` unless ``eps`` is positive."""
+    if not eps > 0:
+        raise TfmrError(f"eps must be positive: got {eps}")
+
+
 def check_tie(tie: str, source_vocab: int, target_vocab: int) -> None:
     """Raise :class:`TfmrError` unless ``tie`` is valid for vocabularies of these sizes."""
-    if tie not in get_args(Tie):
-        raise TfmrError(f"tie must be one of {', '.join(get_args(Tie))}: got {tie!r}")
+    check_choice("tie", tie, get_args(Tie))
     if tie == "three-way" and source_vocab != target_vocab:
         raise TfmrError(
             "tie='three-way' shares one matrix between both languages, which needs a joint "

@@ -1,29 +1,12 @@
 """The decoder: causal self-attention, cross-attention to the encoder output, feed-forward."""
 
-from dataclasses import dataclass
-
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tfmr.attention import MultiHeadAttention, Rotary
 from tfmr.config import BlockConfig
-from tfmr.kv_cache import KVCache
+from tfmr.kv_cache import BlockCache, new_caches
 from tfmr.layers import FeedForward, Residual, final_norm
-
-
-@dataclass(frozen=True)
-class BlockCache:
-    """The two key-value caches of a decoder block during incremental decoding."""
-
-    self_attention: KVCache
-    """Keys and values of the target positions decoded so far; grows by one per step."""
-    cross_attention: KVCache
-    """Keys and values of the encoder output; filled in the first step."""
-
-    def select(self, rows: Int[Tensor, "selected"]) -> None:
-        """Replace the batch by these rows of it, in this order; a row may be repeated."""
-        self.self_attention.select(rows)
-        self.cross_attention.select(rows)
 
 
 class DecoderBlock(nn.Module):
@@ -43,7 +26,7 @@ class DecoderBlock(nn.Module):
         self.cross_attention = MultiHeadAttention(config.d_model, config.n_heads)
         self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation)
         self.residuals = nn.ModuleList(
-            Residual(config.d_model, config.dropout, config.norm) for _ in range(3)
+            Residual(config.d_model, config.dropout, config.norm, config.eps) for _ in range(3)
         )
 
     def forward(
@@ -91,7 +74,7 @@ class Decoder(nn.Module):
     def __init__(self, config: BlockConfig, n_layers: int, *, rotary: Rotary | None = None) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(DecoderBlock(config, rotary=rotary) for _ in range(n_layers))
-        self.norm = final_norm(config.d_model, config.norm)
+        self.norm = final_norm(config.d_model, config.norm, config.eps)
 
     def forward(
         self,
@@ -121,4 +104,4 @@ class Decoder(nn.Module):
 
     def new_caches(self, target: int, source: int) -> list[BlockCache]:
         """Empty caches, one per block, for at most ``target`` and ``source`` positions."""
-        return [BlockCache(KVCache(target), KVCache(source)) for _ in self.blocks]
+        return new_caches(len(self.blocks), target, source)

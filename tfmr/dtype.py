@@ -1,4 +1,4 @@
-"""The arithmetic of matrix multiplications (fp32, TF32, bf16), and the check of inputs.
+"""The arithmetic of matrix multiplications: fp32, TF32, bf16.
 
 :func:`choose_arithmetic` states which arithmetic a device uses, and :class:`Arithmetic` applies it.
 No other module changes PyTorch's settings for it. The dtype of the weights in decoding is an
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from tfmr.errors import TfmrError
@@ -144,48 +145,6 @@ def choose_arithmetic(precision: Precision, units: Units) -> Arithmetic:
     return Arithmetic(precision, "medium" if onednn else "highest")
 
 
-def check_tensor(x: object, name: str, weight: Tensor | None = None) -> None:
-    """Raise :class:`TfmrError` unless ``x`` is a tensor with the type of ``weight``.
-
-    Under :func:`torch.autocast` any type is accepted, because autocast converts it.
-    """
-    if not isinstance(x, Tensor):
-        raise TfmrError(
-            f"{name} must be a tensor: got {type(x).__name__}; use torch.tensor({name})"
-        )
-    if weight is None or x.dtype == weight.dtype or torch.is_autocast_enabled(x.device.type):
-        return
-    raise TfmrError(
-        f"{name} must be {weight.dtype}, like the weights: got {x.dtype}; use "
-        f"{name}.to({weight.dtype})"
-    )
-
-
-def check_floating(x: Tensor, name: str) -> None:
-    """Raise :class:`TfmrError` unless ``x`` is a tensor of floating-point numbers."""
-    check_tensor(x, name)
-    if not x.is_floating_point():
-        raise TfmrError(
-            f"{name} must be a floating-point tensor: got {x.dtype}; use {name}.float()"
-        )
-
-
-def check_ids(x: Tensor, name: str) -> None:
-    """Raise :class:`TfmrError` unless ``x`` is a tensor of integers that can be token ids."""
-    check_tensor(x, name)
-    if x.dtype not in (torch.int64, torch.int32):
-        raise TfmrError(f"{name} must be integers: got {x.dtype}; use {name}.long()")
-
-
-def check_vectors(x: Tensor, name: str, weight: Tensor) -> None:
-    """Raise :class:`TfmrError` unless ``x`` has vectors ``(..., d_model)`` for ``weight``.
-
-    The last axis of ``weight`` is ``d_model``.
-    """
-    check_tensor(x, name, weight)
-    d_model = weight.shape[-1]
-    if x.dim() == 0 or x.shape[-1] != d_model:
-        raise TfmrError(
-            f"{name} must be (..., d_model={d_model}), like the weights: got {tuple(x.shape)}; use "
-            "weights of the same size"
-        )
+def at_least_fp32(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """``x`` in fp32 if it is in half precision, where squares and dot products overflow."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))

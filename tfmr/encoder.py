@@ -23,7 +23,7 @@ class EncoderBlock(nn.Module):
         self.attention = MultiHeadAttention(config.d_model, config.n_heads, rotary=rotary)
         self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation)
         self.residuals = nn.ModuleList(
-            Residual(config.d_model, config.dropout, config.norm) for _ in range(2)
+            Residual(config.d_model, config.dropout, config.norm, config.eps) for _ in range(2)
         )
 
     def forward(
@@ -50,7 +50,7 @@ class Encoder(nn.Module):
     def __init__(self, config: BlockConfig, n_layers: int, *, rotary: Rotary | None = None) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(EncoderBlock(config, rotary=rotary) for _ in range(n_layers))
-        self.norm = final_norm(config.d_model, config.norm)
+        self.norm = final_norm(config.d_model, config.norm, config.eps)
 
     def forward(
         self,

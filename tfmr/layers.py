@@ -1,4 +1,4 @@
-"""The other parts of a block: layer norm, feed-forward network, dropout, residual connection."""
+"""The other parts of a block: norms, feed-forward network, dropout, residual connection."""
 
 from collections.abc import Callable
 from typing import get_args
@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from tfmr.config import Activation, Norm, check_dropout
-from tfmr.dtype import check_tensor, check_vectors
-from tfmr.errors import require
+from tfmr.checks import check_sizes, check_tensor, check_vectors
+from tfmr.config import Activation, Norm, check_choice, check_dropout
+from tfmr.dtype import at_least_fp32
 
 
 def layer_norm(
@@ -31,9 +31,9 @@ def layer_norm(
         TfmrError: if ``x`` has the wrong size or type.
     """
     check_vectors(x, "x", weight)
-    mean = x.mean(dim=-1, keepdim=True)
+    mean = at_least_fp32(x).mean(dim=-1, keepdim=True)
     variance = (x - mean).square().mean(dim=-1, keepdim=True)
-    return weight * (x - mean) / (variance + eps).sqrt() + bias
+    return (weight * (x - mean) / (variance + eps).sqrt() + bias).to(x.dtype)
 
 
 class LayerNorm(nn.Module):
@@ -48,6 +48,7 @@ class LayerNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:
         super().__init__()
+        check_sizes(d_model=d_model)
         self.weight = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model))
         self.eps = eps
@@ -61,6 +62,56 @@ class LayerNorm(nn.Module):
         check_vectors(x, "x", self.weight)
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
+    def extra_repr(self) -> str:
+        """The size and epsilon."""
+        return f"{len(self.weight)}, eps={self.eps}"
+
+
+def rms_norm(
+    x: Float[Tensor, "*batch d_model"], weight: Float[Tensor, "d_model"], eps: float = 1e-6
+) -> Float[Tensor, "*batch d_model"]:
+    r"""Divide every vector by its root mean square, then rescale each dimension.
+
+    .. math:: \mathrm{RMSNorm}(x) = w \odot \frac{x}{\sqrt{\frac{1}{d}\sum_i x_i^2 + \epsilon}}
+
+    Unlike :func:`layer_norm`, it subtracts no mean and adds no bias. Zhang and Sennrich (2019),
+    section 4, equation 4. This is the readable version of :class:`RMSNorm`.
+
+    Raises:
+        TfmrError: if ``x`` has the wrong size or type.
+    """
+    check_vectors(x, "x", weight)
+    mean_square = at_least_fp32(x).square().mean(dim=-1, keepdim=True)
+    return (weight * (x / (mean_square + eps).sqrt())).to(x.dtype)
+
+
+class RMSNorm(nn.Module):
+    """:func:`rms_norm` with a learned weight, initially 1.
+
+    Args:
+        d_model: size of the vectors.
+        eps: added to the mean square, so that a zero vector causes no division by zero.
+    """
+
+    def __init__(self, d_model: int, eps: float = 1e-6) -> None:
+        super().__init__()
+        check_sizes(d_model=d_model)
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """Normalise each vector of ``x`` separately.
+
+        Raises:
+            TfmrError: if ``x`` has the wrong size or type.
+        """
+        check_vectors(x, "x", self.weight)
+        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        """The size and epsilon."""
+        return f"{len(self.weight)}, eps={self.eps}"
+
 
 class FeedForward(nn.Module):
     r"""Two linear layers with a nonlinearity between them, applied to every position separately.
@@ -68,26 +119,44 @@ class FeedForward(nn.Module):
     .. math:: \mathrm{FFN}(x) = \max(0, xW_1 + b_1) W_2 + b_2
 
     Vaswani et al. (2017), section 3.3, equation 2; optionally with GELU (Hendrycks and Gimpel,
-    2016) instead of ReLU.
+    2016) or another function instead of ReLU. If it is ``gated``, the activations are a gate for a
+    second product, component by component; with :math:`\mathrm{swish}(z) = z\,\sigma(z)` this is
+    SwiGLU (Shazeer, 2020, section 2, equation 6):
+
+    .. math:: \mathrm{SwiGLU}(x) = (\mathrm{swish}(xW_g) \odot xW_1)\, W_2
+
+    It has three matrices, so an inner size of :math:`\frac{2}{3}\,d_{ff}` gives it as many weights
+    as the network with two has with :math:`d_{ff}`.
 
     Args:
         d_model: size of input and output vectors.
         d_ff: inner size; four times ``d_model`` in the paper.
-        activation: ``"relu"`` or ``"gelu"``.
+        activation: ``"relu"``, ``"gelu"`` or a function, such as :func:`torch.nn.functional.silu`.
+        gated: whether a third linear layer computes the inputs of the activation.
+        bias: whether the linear layers have biases.
 
     Raises:
-        TfmrError: if ``activation`` is neither.
+        TfmrError: if a size is not positive or ``activation`` is another name.
     """
 
-    def __init__(self, d_model: int, d_ff: int, activation: Activation = "relu") -> None:
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        activation: Activation | Callable[[Tensor], Tensor] = "relu",
+        *,
+        gated: bool = False,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
-        require(
-            activation in get_args(Activation),
-            f"activation must be one of {', '.join(get_args(Activation))}: got {activation!r}",
-        )
-        self.expand = nn.Linear(d_model, d_ff)
-        self.contract = nn.Linear(d_ff, d_model)
-        self.activation: Callable[[Tensor], Tensor] = F.relu if activation == "relu" else F.gelu
+        check_sizes(d_model=d_model, d_ff=d_ff)
+        self.expand = nn.Linear(d_model, d_ff, bias=bias)
+        self.contract = nn.Linear(d_ff, d_model, bias=bias)
+        self.gate = nn.Linear(d_model, d_ff, bias=bias) if gated else None
+        if isinstance(activation, str):
+            check_choice("activation", activation, get_args(Activation))
+            activation = F.relu if activation == "relu" else F.gelu
+        self.activation = activation
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Apply the network to every position.
@@ -96,7 +165,11 @@ class FeedForward(nn.Module):
             TfmrError: if ``x`` has the wrong size or type.
         """
         check_vectors(x, "x", self.expand.weight)
-        out: Tensor = self.contract(self.activation(self.expand(x)))
+        if self.gate is None:
+            inner = self.activation(self.expand(x))
+        else:
+            inner = self.activation(self.gate(x)) * self.expand(x)
+        out: Tensor = self.contract(inner)
         return out
 
 
@@ -136,6 +209,10 @@ class Dropout(nn.Module):
         keep = words.view(torch.int16)[: x.numel()].view(x.shape) >= zeros - 2**15
         return x * keep * (2**16 / (2**16 - zeros))
 
+    def extra_repr(self) -> str:
+        """The probability."""
+        return f"p={self.p}"
+
 
 class Residual(nn.Module):
     r"""A residual connection around a sublayer, with dropout and layer norm.
@@ -151,17 +228,24 @@ class Residual(nn.Module):
         d_model: size of the vectors.
         dropout: dropout probability for the output of the sublayer.
         norm: ``"post"`` or ``"pre"``.
+        eps: epsilon of the norm.
+        norm_class: :class:`LayerNorm` or :class:`RMSNorm`.
 
     Raises:
         TfmrError: if ``norm`` is neither.
     """
 
-    def __init__(self, d_model: int, dropout: float = 0.1, norm: Norm = "post") -> None:
+    def __init__(
+        self,
+        d_model: int,
+        dropout: float = 0.1,
+        norm: Norm = "post",
+        eps: float = 1e-5,
+        norm_class: type[LayerNorm | RMSNorm] = LayerNorm,
+    ) -> None:
         super().__init__()
-        require(
-            norm in get_args(Norm), f"norm must be one of {', '.join(get_args(Norm))}: got {norm!r}"
-        )
-        self.norm = LayerNorm(d_model)
+        check_choice("norm", norm, get_args(Norm))
+        self.norm = norm_class(d_model, eps)
         self.dropout = Dropout(dropout)
         self.pre_norm = norm == "pre"
 
@@ -178,6 +262,11 @@ class Residual(nn.Module):
         return normed
 
 
-def final_norm(d_model: int, norm: Norm) -> nn.Module:
-    """The last module of a stack: a layer norm after pre-norm blocks, otherwise the identity."""
-    return LayerNorm(d_model) if norm == "pre" else nn.Identity()
+def final_norm(
+    d_model: int,
+    norm: Norm,
+    eps: float = 1e-5,
+    norm_class: type[LayerNorm | RMSNorm] = LayerNorm,
+) -> nn.Module:
+    """The last module of a stack: a norm after pre-norm blocks, otherwise the identity."""
+    return norm_class(d_model, eps) if norm == "pre" else nn.Identity()

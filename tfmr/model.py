@@ -8,21 +8,16 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from tfmr.attention import padding_mask
+from tfmr.attention import padding_mask, recording
+from tfmr.checks import check_ids, check_pairs, check_start, embed
 from tfmr.config import TransformerConfig
-from tfmr.decoder import BlockCache, Decoder, DecoderBlock
+from tfmr.decoder import Decoder, DecoderBlock
 from tfmr.encoder import Encoder
 from tfmr.errors import TfmrError
+from tfmr.kv_cache import BlockCache
 from tfmr.layers import Dropout
 from tfmr.position import LearnedPosition, RotaryPosition, SinusoidalPosition
-from tfmr.translator import (
-    DecoderState,
-    Translator,
-    check_length,
-    check_pairs,
-    check_start,
-    embed,
-)
+from tfmr.translator import DecoderState, Translator
 
 
 @dataclass
@@ -168,7 +163,7 @@ class Transformer(Translator):
             TfmrError: if an argument has the wrong shape or is out of range, an id is outside the
                 vocabulary, or a sentence is empty or too long.
         """
-        check_start(self.config, source, max_new_tokens, beam)
+        check_start(self.config.max_length, source, max_new_tokens, beam)
         memory, mask = self.encode(source)
         return TransformerState(
             memory.repeat_interleave(beam, dim=0),
@@ -190,6 +185,7 @@ class Transformer(Translator):
                 "expected the TransformerState that start() of this model returned: got "
                 f"{type(state).__name__}"
             )
+        check_ids(tokens, "tokens", "rows")
         out = self.decode(tokens.unsqueeze(1), state.memory, state.memory_mask, state.caches)
         return self.scores(out.squeeze(1))
 
@@ -209,21 +205,16 @@ class Transformer(Translator):
             TfmrError: as :meth:`hidden`.
         """
         last = cast(DecoderBlock, self.decoder.blocks[-1]).cross_attention
-        before, last.recorded_weights = last.recorded_weights, []
-        try:
+        with recording(last) as weights:
             self.hidden(source, target)
-            [weights] = last.recorded_weights
-        finally:
-            last.recorded_weights = before
-        mean: Tensor = weights.mean(dim=1)
-        return mean
+        return weights[last][0].mean(dim=1)
 
     def _embed(
         self, embedding: nn.Embedding, ids: Int[Tensor, "batch length"], side: str, start: int = 0
     ) -> Float[Tensor, "batch length d_model"]:
         """Embed, scale (section 3.4), add positional encodings (3.5), and apply dropout (5.4)."""
-        check_length(start + ids.shape[1], self.config.max_length, side)
-        x = embed(embedding, ids, side) * math.sqrt(self.config.d_model)
+        x = embed(embedding, ids, side, self.config.max_length, start)
+        x = x * math.sqrt(self.config.d_model)
         if self.position is not None:
             x = self.position(x, start)
         dropped: Tensor = self.dropout(x)

@@ -4,12 +4,13 @@ Without them, the encoder's output for a token is independent of the order of th
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from tfmr.dtype import check_floating, check_tensor
+from tfmr.checks import check_floating, check_tensor
 from tfmr.errors import TfmrError, require
 
 
@@ -191,16 +192,28 @@ class RotaryPosition(nn.Module):
         d_k: size of the queries and keys of one head.
         max_length: number of positions in the table of angles.
         base: base of the geometric progression of wavelengths.
+        scale: changes the frequencies, for example :class:`tfmr.family.llama.RopeScaling`.
+
+    Raises:
+        TfmrError: if ``max_length`` is negative or ``d_k`` is not a positive even number.
     """
 
     cos: Tensor
     sin: Tensor
 
-    def __init__(self, d_k: int, max_length: int, base: float = 10000.0) -> None:
+    def __init__(
+        self,
+        d_k: int,
+        max_length: int,
+        base: float = 10000.0,
+        scale: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
         super().__init__()
-        table = sinusoidal(max_length, d_k, base)
-        self.register_buffer("sin", table[:, 0::2].clone(), persistent=False)
-        self.register_buffer("cos", table[:, 1::2].clone(), persistent=False)
+        _check_length(max_length)
+        omega = frequencies(d_k, base)
+        angles = torch.outer(torch.arange(max_length).double(), scale(omega) if scale else omega)
+        self.register_buffer("sin", angles.sin().float(), persistent=False)
+        self.register_buffer("cos", angles.cos().float(), persistent=False)
 
     def forward(
         self, x: Float[Tensor, "*batch length d_k"], start: int = 0

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from tfmr.dtype import check_tensor
+from tfmr.checks import check_tensor
 from tfmr.errors import TfmrError, require
 
 # Hidden state and cell state, ``(h, c)``.

@@ -16,19 +16,12 @@ from torch import Tensor, nn
 
 from tfmr.additive_attention import AdditiveAttention
 from tfmr.attention import padding_mask
+from tfmr.checks import check_pairs, check_start, check_tensor, embed
 from tfmr.config import Tie, check_choice, check_dropout, check_positive, check_tie
 from tfmr.errors import TfmrError, require
 from tfmr.layers import Dropout
 from tfmr.recurrent import GRU, LSTM, RNN, Cell, GRUCell, LSTMCell, LSTMState, RNNCell, Stack
-from tfmr.translator import (
-    DecoderState,
-    Translator,
-    check_batch,
-    check_length,
-    check_pairs,
-    check_start,
-    embed,
-)
+from tfmr.translator import DecoderState, Translator
 
 CellName = Literal["rnn", "lstm", "gru"]
 STACKS: dict[CellName, Callable[[int, int], Stack[Any]]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
@@ -77,7 +70,7 @@ class Seq2SeqConfig:
             f"attention must be True or False: got {self.attention!r}",
         )
         check_dropout(self.dropout)
-        check_choice(self, "cell", get_args(CellName))
+        check_choice("cell", self.cell, get_args(CellName))
         check_tie(self.tie, self.source_vocab, self.target_vocab)
 
 
@@ -256,7 +249,6 @@ class Seq2Seq(Translator):
             TfmrError: if an id is outside the vocabulary, or a sentence is empty or longer than
                 ``max_length``.
         """
-        check_batch(source, "source")
         mask = padding_mask(source)[:, 0, 0]
         n = mask.sum(dim=1)
         embedded = self._embed(self.source_embedding, source, "source")
@@ -276,7 +268,7 @@ class Seq2Seq(Translator):
             TfmrError: if ``source`` is not a batch of sentences, an id is outside the vocabulary, a
                 sentence is empty or too long, or ``max_new_tokens`` or ``beam`` is out of range.
         """
-        check_start(self.config, source, max_new_tokens, beam)
+        check_start(self.config.max_length, source, max_new_tokens, beam)
         return self._initial_state(source, beam)
 
     @torch.no_grad()
@@ -292,6 +284,7 @@ class Seq2Seq(Translator):
                 "step() needs the state that Seq2Seq.start() returned: got a "
                 f"{type(state).__name__}"
             )
+        check_tensor(tokens, "tokens")
         if tokens.shape != (len(state.memory) * state.beam,):
             raise TfmrError(
                 f"step() needs one token for each of {len(state.memory)} sentences x {state.beam} "
@@ -375,8 +368,7 @@ class Seq2Seq(Translator):
         self, embedding: nn.Embedding, ids: Int[Tensor, "batch length"], side: str
     ) -> Float[Tensor, "batch length d_model"]:
         """Embeddings times √d_model, so that their entries have variance 1; with dropout."""
-        check_length(ids.shape[1], self.config.max_length, side)
-        x = embed(embedding, ids, side) * math.sqrt(self.config.d_model)
+        x = embed(embedding, ids, side, self.config.max_length) * math.sqrt(self.config.d_model)
         dropped: Tensor = self.dropout(x)
         return dropped
 

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from tfmr.attention import MultiHeadAttention
-from tfmr.dtype import check_tensor
+from tfmr.checks import check_tensor
 from tfmr.errors import TfmrError, require
 from tfmr.local_attention import local_attention
 from tfmr.recurrent import GRU, LSTM, RNN, Stack

@@ -21,6 +21,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tfmr.attention import check_arguments
+from tfmr.checks import check_sizes
+from tfmr.dtype import at_least_fp32
 from tfmr.errors import TfmrError, require
 
 TILE = 64
@@ -54,15 +56,17 @@ def tiled_attention(
     """
     check_arguments(q, k, v, mask)
     query, key = q.shape[-2], k.shape[-2]
-    require(tile >= 1, f"tile must be at least 1: got {tile}")
+    check_sizes(tile=tile)
     require(
         not is_causal or query <= key,
         "with is_causal the queries belong to the last positions of the key sequence, so there "
         f"must be at least as many keys: got {query} queries and {key} keys",
     )
+    batch = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    inputs = (at_least_fp32(x).expand(*batch, -1, -1) for x in (q, k, v))
     apply: Any = TiledAttention.apply
-    out: Tensor = apply(q, k, v, mask, is_causal, tile)
-    return out
+    out: Tensor = apply(*inputs, mask, is_causal, tile)
+    return out.to(q.dtype)
 
 
 class TiledAttention(torch.autograd.Function):
@@ -152,7 +156,7 @@ def _scores(
         # The expanded mask is a view: it needs no memory.
         full = mask.expand(torch.broadcast_shapes(mask.shape, (query, key)))
         scores = scores.masked_fill(~full[..., rows, columns], -math.inf)
-    if is_causal and columns.stop > rows.start + key - query + 1:
+    if is_causal:
         row = torch.arange(rows.start, rows.stop, device=q.device) + key - query
         column = torch.arange(columns.start, columns.stop, device=q.device)
         scores = scores.masked_fill(column > row[:, None], -math.inf)

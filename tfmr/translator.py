@@ -4,11 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-
-from tfmr.errors import TfmrError
 
 TRAINING_STATE = "state."
 """Names of tensors in a checkpoint file start with this if they belong to the training."""
@@ -183,75 +180,3 @@ class Translator(nn.Module):
     def count_parameters(self) -> int:
         """The number of trained parameters; a tied matrix counts once."""
         return sum(parameter.numel() for parameter in self.parameters())
-
-
-def check_batch(ids: Int[Tensor, "..."], side: str) -> None:
-    """Raise :class:`TfmrError` unless ``ids`` is a non-empty integer tensor ``(batch, length)``.
-
-    ``side``, ``"source"`` or ``"target"``, names them in the message.
-    """
-    if not isinstance(ids, Tensor):
-        raise TfmrError(
-            f"{side} ids must be a tensor (batch, length): got {type(ids).__name__}; use "
-            "tfmr.data.batches.pad for lists of ids"
-        )
-    if ids.dim() != 2 or ids.numel() == 0:
-        raise TfmrError(
-            f"{side} ids must be (batch, length) with at least one sentence and one token: got "
-            f"{tuple(ids.shape)}; for a single sentence use ids.unsqueeze(0)"
-        )
-    if ids.dtype not in (torch.int64, torch.int32):
-        raise TfmrError(f"{side} ids must be integers: got {ids.dtype}; use ids.long()")
-
-
-def check_pairs(source: Int[Tensor, "..."], target: Int[Tensor, "..."]) -> None:
-    """Raise :class:`TfmrError` unless both are batches of the same size."""
-    check_batch(source, "source")
-    check_batch(target, "target")
-    if len(source) != len(target):
-        raise TfmrError(
-            f"every source sentence needs one target sentence: got {len(source)} sources "
-            f"{tuple(source.shape)} and {len(target)} targets {tuple(target.shape)}"
-        )
-
-
-def check_start(
-    config: TranslatorConfig, source: Int[Tensor, "..."], max_new_tokens: int, beam: int
-) -> None:
-    """Raise :class:`TfmrError` unless these are valid arguments of :meth:`Translator.start`."""
-    check_batch(source, "source")
-    check_length(source.shape[1], config.max_length, "source")
-    if not isinstance(max_new_tokens, int) or not 1 <= max_new_tokens <= config.max_length:
-        raise TfmrError(
-            f"max_new_tokens must be an integer from 1 to max_length={config.max_length}: got "
-            f"{max_new_tokens!r}"
-        )
-    if not isinstance(beam, int) or beam < 1:
-        raise TfmrError(f"beam must be a positive integer: got {beam!r}; 1 is greedy decoding")
-
-
-def check_length(length: int, max_length: int, side: str) -> None:
-    """Raise :class:`TfmrError` if a sentence has more positions than the model."""
-    if length > max_length:
-        raise TfmrError(
-            f"the model accepts at most max_length={max_length} {side} tokens: got {length}; "
-            "shorten the sentence or train with a larger max_length"
-        )
-
-
-def embed(
-    embedding: nn.Embedding, ids: Int[Tensor, "batch length"], side: str
-) -> Float[Tensor, "batch length d_model"]:
-    """The embedding of each id.
-
-    Raises:
-        TfmrError: if an id has no row. (On a GPU, PyTorch reports this error itself, because the
-            check would have to wait for the device.)
-    """
-    try:
-        return F.embedding(ids, embedding.weight)
-    except IndexError as error:
-        raise TfmrError(
-            f"{side} ids must lie between 0 and {embedding.num_embeddings - 1}: got "
-            f"{int(ids.min())} to {int(ids.max())}; was the text encoded with another vocabulary?"
-        ) from error

@@ -54,7 +54,7 @@ PAIRS = {
 """For each model type: our class, that of Hugging Face, and a small configuration of it."""
 
 
-def make_pair(kind: str, folder: Path, **settings: int) -> tuple[nn.Module, nn.Module]:
+def make_pair(kind: str, folder: Path, **settings: object) -> tuple[nn.Module, nn.Module]:
     """A model of Hugging Face with random weights, and ours read from the folder it was saved to.
 
     ``settings`` replace those of the configuration in :data:`PAIRS`.

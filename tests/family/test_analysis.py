@@ -189,7 +189,6 @@ def test_uniform_attention_changes_the_bias_of_one_block() -> None:
             model(*given)
     plain, ablated = maps[""]
     assert torch.equal(plain, ablated)
-    assert first.relative is second.relative
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,26 @@ def test_bert_attends_to_both_sides_and_not_to_padding() -> None:
     assert_close(model(ids, mask)[mask], model(other, mask)[mask])
 
 
+def test_padding_before_a_text_does_not_change_it() -> None:
+    torch.manual_seed(0)
+    model, ids = Bert(SMALL).eval(), torch.randint(5, 20, (1, 4))
+    padded = F.pad(ids, (2, 0))
+    mask = torch.arange(6)[None] >= 2
+    assert_close(model(padded, mask)[:, 2:], model(ids))
+
+
+def test_the_defaults_are_those_of_the_papers() -> None:
+    """BERT-base (Devlin et al., 2019, section 3) and ViT-B/16 (Dosovitskiy et al., 2021)."""
+    bert, vit = BertConfig(), ViTConfig()
+    sizes = ("d_model", "n_heads", "d_ff", "n_layers", "eps", "activation")
+    for config in (bert, vit):
+        found = [getattr(config, name) for name in sizes]
+        assert found == [768, 12, 3072, 12, 1e-12, "gelu"]
+    assert (bert.vocab, bert.max_length, bert.n_segments, bert.norm) == (30522, 512, 2, "post")
+    assert (vit.image_size, vit.patch_size, vit.channels, vit.n_classes) == (224, 16, 3, 1000)
+    assert (bert.dropout, vit.dropout, vit.norm) == (0.1, 0.0, "pre")
+
+
 def test_segments_change_the_prediction() -> None:
     torch.manual_seed(0)
     model, ids = Bert(SMALL).eval(), torch.randint(5, 20, (1, 6))
@@ -86,9 +106,9 @@ def test_segments_change_the_prediction() -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_bert_rejects_bad_input() -> None:
     model = Bert(SMALL)
-    with pytest.raises(TfmrError, match="10 positions: got 11"):
+    with pytest.raises(TfmrError, match="max_length=10 text tokens: got 11"):
         model(torch.ones(1, 11, dtype=torch.long))
-    with pytest.raises(TfmrError, match="from 0 to 1"):
+    with pytest.raises(TfmrError, match="segment ids must lie between 0 and 1"):
         model(torch.ones(1, 3, dtype=torch.long), segments=torch.full((1, 3), 2))
 
 

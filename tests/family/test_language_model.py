@@ -121,7 +121,7 @@ def test_sampling() -> None:
         (([[1], []], 3), r"prompts of \[1, 0\] tokens"),
         (([[1]], 0), "max_new_tokens must be positive: got 0"),
         (([[1, 2]], 11), r"12 positions.*2 \+ 11"),
-        (([[1, 20]], 3), "ids must be from 0 to 19.*1 to 20"),
+        (([[1, 20]], 3), "ids must lie between 0 and 19.*1 to 20"),
     ],
 )
 def test_generation_rejects_bad_input(arguments, message: str) -> None:
@@ -141,12 +141,45 @@ def test_forward_rejects_bad_input() -> None:
         model(torch.tensor([1, 2, 3]))
     with pytest.raises(TfmrError, match=r"integers: got torch\.float32"):
         model(torch.ones(1, 3))
-    with pytest.raises(TfmrError, match="12 positions: got 13"):
+    with pytest.raises(TfmrError, match="max_length=12 text tokens: got 13"):
         model(torch.ones(1, 13, dtype=torch.long))
-    with pytest.raises(TfmrError, match=r"boolean and \(1, 3\)"):
+    with pytest.raises(TfmrError, match=r"boolean.*got torch\.float32"):
         model(torch.ones(1, 3, dtype=torch.long), torch.ones(1, 3))
-    with pytest.raises(TfmrError, match="at least one real token"):
+    with pytest.raises(TfmrError, match="row 0 of 1 has none"):
         model(torch.ones(1, 3, dtype=torch.long), torch.zeros(1, 3).bool())
+
+
+@pytest.mark.parametrize("model", models())
+def test_padding_before_or_after_a_text_does_not_change_it(model: LanguageModel) -> None:
+    texts = [[7, 8, 9], [10, 11, 12, 13, 14], [15]]
+    left = torch.tensor([[0] * (6 - len(text)) + text for text in texts])
+    right = torch.tensor([text + [0] * (6 - len(text)) for text in texts])
+    before, after = model(left, left > 0), model(right, right > 0)
+    for row, text in enumerate(texts):
+        alone = model(torch.tensor([text]))[0]
+        assert_close(before[row, -len(text) :], alone, atol=1e-5, rtol=1e-5)
+        assert_close(after[row, : len(text)], alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("model", models()[:2])
+def test_a_cache_of_another_batch(model: LanguageModel) -> None:
+    caches, ids = model.new_caches(9), torch.ones(3, 1, dtype=torch.long)
+    model(ids, caches=caches)
+    with pytest.raises(TfmrError, match=r"got \(1, [24], 1, 4\) to append"):
+        model(ids[:1], caches=caches)
+    with pytest.raises(TfmrError, match=r"ids must be a tensor .*: got list"):
+        model([1, 2, 3])
+
+
+def test_the_default_sizes_are_those_that_the_papers_state() -> None:
+    """The smallest GPT-2 (Radford et al., 2019, table 2) and Llama 3 8B (Grattafiori et al.)."""
+    gpt, llama = GPTConfig(), LlamaConfig()
+    assert (gpt.d_model, gpt.n_heads, gpt.d_ff, gpt.n_layers) == (768, 12, 3072, 12)
+    assert (gpt.vocab, gpt.max_length, gpt.eps, gpt.dropout) == (50257, 1024, 1e-5, 0.1)
+    assert (llama.d_model, llama.n_heads, llama.n_kv_heads, llama.d_ff) == (4096, 32, 8, 14336)
+    assert (llama.n_layers, llama.vocab, llama.max_length) == (32, 128256, 8192)
+    assert (llama.rope_base, llama.eps, llama.dropout) == (500000.0, 1e-5, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ compute the mean square of RMSNorm, and the angles of rotary positions, in singl
 every type of the weights.
 """
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from tests.family.models import PAIRS, VOCAB, make_pair
+from tfmr.errors import TfmrError
+from tfmr.family import Llama
+from tfmr.family.llama import RopeScaling
+from tfmr.position import frequencies
 
 LENGTHS = torch.tensor([9, 6, 4])
 MASK = torch.arange(9) < LENGTHS[:, None]
@@ -78,13 +84,64 @@ def test_logits_and_gradients_equal_those_of_hugging_face(kind: str, tmp_path: P
         assert_close(parameter.grad, gradients[name].detach(), **bound)
 
 
+@pytest.mark.parametrize("kind", PAIRS)
+def test_logits_in_single_precision_equal_those_of_hugging_face(kind: str, tmp_path: Path) -> None:
+    own, theirs = make_pair(kind, tmp_path)
+    with torch.no_grad():
+        assert_close(
+            logits(kind, own, own=True), logits(kind, theirs, own=False), rtol=1e-5, atol=3e-5
+        )
+
+
+LONG = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 40,
+}
+"""Of the 8 frequencies of a head with 16 dimensions, some are kept, some divided, some between."""
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_the_rotary_positions_of_llama_3_1(older: bool, tmp_path: Path) -> None:
+    """``rope_type: llama3``, also with the names of older configurations."""
+    settings = {"hidden_size": 48, "num_attention_heads": 3, "num_key_value_heads": 3}
+    sizes = {"head_dim": 16, "max_position_embeddings": 320, "rope_parameters": LONG}
+    own, theirs = make_pair("llama", tmp_path, **settings, **sizes)
+    if older:
+        path = tmp_path / "config.json"
+        config = json.loads(path.read_text())
+        rope = config.pop("rope_parameters")
+        config["rope_theta"] = rope.pop("rope_theta")
+        path.write_text(json.dumps(config | {"rope_scaling": rope}))
+        own = Llama.from_pretrained(tmp_path)
+    omega = frequencies(16, 500.0)
+    assert_close(own.config.rope_scaling(omega).float(), theirs.model.rotary_emb.inv_freq)
+    assert 0 < sum(own.config.rope_scaling(omega) == omega) < 7
+    ids = torch.randint(1, VOCAB, (2, 300), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert_close(own(ids), theirs(input_ids=ids).logits, rtol=1e-4, atol=1e-3)
+        plain = Llama(replace(own.config, rope_scaling=None)).eval()
+        plain.load_state_dict(own.state_dict())
+        assert (plain(ids) - own(ids)).abs().max() > 0.1
+
+
+@pytest.mark.parametrize(
+    "values", [{"factor": 0.5}, {"low_freq_factor": 4.0}, {"original_max_length": 0}]
+)
+def test_rotary_scaling_out_of_range(values: dict[str, float]) -> None:
+    with pytest.raises(TfmrError, match=r"got (factor=0\.5|.*low_freq_factor=4\.0|0)"):
+        RopeScaling(**values)
+
+
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_padding_before_a_text_equals_hugging_face(kind: str, tmp_path: Path) -> None:
-    """Padding on the left, where only a mask can hide it."""
+    """Padding on the left, with the positions that ``generate`` of Hugging Face counts."""
     own, theirs = make_pair(kind, tmp_path)
     ids = torch.randint(1, VOCAB, (3, 9))
     mask = MASK.flip(1)
-    expected = theirs(
-        input_ids=ids, attention_mask=mask.long(), position_ids=torch.arange(9).expand(3, 9)
-    ).logits
+    positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
+    expected = theirs(input_ids=ids, attention_mask=mask.long(), position_ids=positions).logits
     assert_close(own(ids, mask)[mask], expected[mask], rtol=0, atol=1e-5)

@@ -9,6 +9,7 @@ from typing import Any
 import huggingface_hub.cli.download
 import pytest
 import torch
+import transformers
 from huggingface_hub.cli import hf
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
@@ -135,22 +136,108 @@ def test_a_weight_of_another_shape(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "own", "setting"),
+    ("kind", "own", "setting", "expected"),
     [
-        ("llama", Llama, {"hidden_act": "relu"}),
-        ("llama", Llama, {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1.0}}),
-        ("llama", Llama, {"rope_parameters": None, "rope_scaling": {"type": "linear"}}),
-        ("gpt2", GPT, {"activation_function": "relu"}),
-        ("bert", Bert, {"hidden_act": "relu"}),
-        ("t5", T5, {"feed_forward_proj": "gated-gelu"}),
-        ("vit", ViT, {"qkv_bias": False}),
+        ("llama", Llama, {"hidden_act": "relu"}, "hidden_act"),
+        (
+            "llama",
+            Llama,
+            {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1.0}},
+            "rope_type",
+        ),
+        ("llama", Llama, {"rope_parameters": None, "rope_scaling": {"type": "linear"}}, "type"),
+        (
+            "llama",
+            Llama,
+            {"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}},
+            "partial_rotary_factor",
+        ),
+        ("llama", Llama, {"head_dim": 8}, "head_dim"),
+        ("llama", Llama, {"attention_bias": True}, "attention_bias"),
+        ("gpt2", GPT, {"activation_function": "relu"}, "activation_function"),
+        ("gpt2", GPT, {"add_cross_attention": True}, "add_cross_attention"),
+        ("gpt2", GPT, {"tie_word_embeddings": False}, "tie_word_embeddings"),
+        ("bert", Bert, {"hidden_act": "relu"}, "hidden_act"),
+        ("bert", Bert, {"is_decoder": True}, "is_decoder"),
+        ("bert", Bert, {"position_embedding_type": "relative_key"}, "position_embedding_type"),
+        ("t5", T5, {"scale_decoder_outputs": False}, "scale_decoder_outputs"),
+        ("t5", T5, {"is_decoder": True}, "is_decoder"),
+        ("t5", T5, {"feed_forward_proj": "gated-gelu"}, "feed_forward_proj"),
+        ("vit", ViT, {"qkv_bias": False}, "qkv_bias"),
     ],
 )
-def test_a_setting_that_is_not_supported(kind, own, setting, tmp_path: Path) -> None:
+def test_a_setting_that_is_not_supported(kind, own, setting, expected, tmp_path: Path) -> None:
     make_pair(kind, tmp_path)
     change(tmp_path, **setting)
-    with pytest.raises(TfmrError, match=r"this model supports only"):
+    with pytest.raises(TfmrError, match=f"this model supports only {expected}"):
         own.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "own"), [(kind, own) for kind, (own, _, _) in PAIRS.items()])
+def test_a_setting_that_the_model_does_not_know(kind: str, own: type, tmp_path: Path) -> None:
+    """Every setting is read, expected or known to be irrelevant. ``None`` is no setting."""
+    make_pair(kind, tmp_path)
+    change(tmp_path, sliding_window=None, _name_or_path="x", temperature=0.5)
+    own.from_pretrained(tmp_path)
+    for value in (False, 0, 4096, {"bits": 4}):
+        change(tmp_path, new_setting=value)
+        with pytest.raises(TfmrError, match=re.escape(f"no setting new_setting, got {value!r}")):
+            own.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "own"), [(kind, own) for kind, (own, _, _) in PAIRS.items()])
+def test_every_setting_of_the_library_is_known(kind: str, own: type, tmp_path: Path) -> None:
+    """Also those that ``save_pretrained`` omits because they have their default values."""
+    make_pair(kind, tmp_path)
+    saved = json.loads((tmp_path / "config.json").read_text())
+    change(tmp_path, **PAIRS[kind][2].to_dict() | saved)
+    own.from_pretrained(tmp_path)
+
+
+def test_a_t5_with_untied_embeddings_is_rejected(tmp_path: Path) -> None:
+    tied = PAIRS["t5"][2].to_dict()
+    del tied["scale_decoder_outputs"]  # which follows from the other setting
+    config = transformers.T5Config(**tied | {"tie_word_embeddings": False})
+    transformers.T5ForConditionalGeneration(config).save_pretrained(tmp_path)
+    with pytest.raises(TfmrError, match="scale_decoder_outputs = True, got False"):
+        T5.from_pretrained(tmp_path)
+
+
+def test_a_bert_that_decodes_is_rejected(tmp_path: Path) -> None:
+    config = type(PAIRS["bert"][2])(**PAIRS["bert"][2].to_dict() | {"is_decoder": True})
+    transformers.BertLMHeadModel(config).save_pretrained(tmp_path)
+    with pytest.raises(TfmrError, match="is_decoder = False, got True"):
+        Bert.from_pretrained(tmp_path)
+
+
+def test_a_configuration_as_published_is_accepted(tmp_path: Path) -> None:
+    """Settings of the configurations that are published for GPT-2, BERT, T5 and Llama."""
+    published: dict[str, dict[str, object]] = {
+        "gpt2": {
+            "architectures": ["GPT2LMHeadModel"], "n_ctx": 12, "summary_type": "cls_index",
+            "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
+        },
+        "bert": {
+            "directionality": "bidi", "gradient_checkpointing": False, "pooler_fc_size": 768,
+            "position_embedding_type": "absolute", "pooler_type": "first_token_transform",
+        },
+        "t5": {"n_positions": 512, "output_past": True, "decoder_start_token_id": 0},
+        "llama": {"pretraining_tp": 1, "torch_dtype": "bfloat16", "rope_scaling": None},
+    }  # fmt: skip
+    for kind, settings in published.items():
+        make_pair(kind, tmp_path / kind)
+        change(tmp_path / kind, **settings)
+        PAIRS[kind][0].from_pretrained(tmp_path / kind)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite(folder: Path, number: float) -> None:
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    tensors["model.norm.weight"][3] = number
+    save_file(tensors, path)
+    with pytest.raises(TfmrError, match=r"norm\.weight contains NaN or infinite"):
+        Llama.from_pretrained(folder)
 
 
 def test_an_index_cannot_name_files_elsewhere(folder: Path) -> None:

@@ -83,9 +83,9 @@ def small(**changes: object) -> Checkpoint:
     return Checkpoint(config, tokenizer, named_weights(Transformer(config)))
 
 
-@pytest.mark.parametrize("changes", [{"position": "rotary"}, {"activation": "gelu"}])
-def test_a_model_that_the_page_cannot_compute_is_refused(changes: dict[str, str]) -> None:
-    with pytest.raises(TfmrError, match=r"sinusoidal.*ReLU.*got .*'transformer'"):
+@pytest.mark.parametrize("changes", [{"position": "rotary"}, {"activation": "gelu"}, {"eps": 1e-6}])
+def test_a_model_that_the_page_cannot_compute_is_refused(changes: dict[str, str | float]) -> None:
+    with pytest.raises(TfmrError, match=r"eps=1e-5: got .*'transformer'"):
         page_model(small(**changes), "small")
 
 

@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from tfmr.checks import check_ids
 from tfmr.errors import TfmrError
 from tfmr.special_tokens import BOS, EOS, PAD
-from tfmr.translator import IncrementalTranslator, check_batch
+from tfmr.translator import IncrementalTranslator
 
 EXTRA_LENGTH = 50
 """A translation may have this many tokens more than its source (Vaswani et al., 2017, section 6.1).
@@ -48,7 +49,7 @@ def max_output_lengths(
         TfmrError: if ``source`` is not a batch of at least one sentence, not made of integer ids,
             or a sentence is empty.
     """
-    check_batch(source, "source")
+    check_ids(source, "source ids")
     lengths = (source != PAD).sum(dim=1).tolist()
     if 0 in lengths:
         raise TfmrError(

@@ -8,11 +8,13 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from tfmr.checks import embed
 from tfmr.config import Activation, BlockConfig, check_positive
 from tfmr.encoder import Encoder
 from tfmr.errors import TfmrError, require
-from tfmr.family.inputs import check_ids, key_mask
-from tfmr.family.pretrained import Rename, copy_weights, expect, read_checkpoint
+from tfmr.family.blocks import key_mask
+from tfmr.family.language_model import positions
+from tfmr.family.pretrained import Rename, copy_weights, read_checkpoint
 from tfmr.layers import Dropout, LayerNorm
 
 IGNORED = -100
@@ -30,6 +32,7 @@ class BertConfig(BlockConfig):
     n_heads: int = 12
     d_ff: int = 3072
     activation: Activation = "gelu"
+    eps: float = 1e-12
     vocab: int = 30522
     """Number of tokens, special tokens included."""
     n_layers: int = 12
@@ -38,8 +41,6 @@ class BertConfig(BlockConfig):
     """Maximum number of tokens of a text or a pair of texts."""
     n_segments: int = 2
     """Number of segments: the first and the second text of a pair."""
-    eps: float = 1e-12
-    """Added to the variance in every layer norm."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,19 +62,17 @@ class Bert(nn.Module):
         self.embedding = nn.Embedding(config.vocab, config.d_model)
         self.position = nn.Embedding(config.max_length, config.d_model)
         self.segment = nn.Embedding(config.n_segments, config.d_model)
-        self.embedding_norm = LayerNorm(config.d_model)
+        self.embedding_norm = LayerNorm(config.d_model, config.eps)
         self.dropout = Dropout(config.dropout)
         self.encoder = Encoder(config, config.n_layers)
         self.head = nn.Linear(config.d_model, config.d_model)
-        self.head_norm = LayerNorm(config.d_model)
+        self.head_norm = LayerNorm(config.d_model, config.eps)
         self.output = nn.Linear(config.d_model, config.vocab)
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=0.02)
             if isinstance(module, nn.Linear):
                 nn.init.zeros_(module.bias)
-            if isinstance(module, LayerNorm):
-                module.eps = config.eps
         self.output.weight = self.embedding.weight
 
     def hidden(
@@ -87,21 +86,19 @@ class Bert(nn.Module):
         Args:
             ids: token ids.
             attention_mask: ``True`` for real tokens, ``False`` for padding; ``None``: all real.
+                Positions count from the first real token.
             segments: 0 for the first text, 1 for the second; ``None``: all 0.
 
         Raises:
             TfmrError: if an id is outside the vocabulary, a text is empty or too long, or the mask
                 does not fit.
         """
-        check_ids(ids, self.config.vocab, self.config.max_length)
-        if segments is None:
-            segments = torch.zeros_like(ids)
-        check_ids(segments, self.config.n_segments)
-        position = torch.arange(ids.shape[1], device=ids.device)
-        x = self.embedding(ids) + self.position(position) + self.segment(segments)
-        out: Tensor = self.encoder(
-            self.dropout(self.embedding_norm(x)), key_mask(attention_mask, ids)
-        )
+        x = embed(self.embedding, ids, "", self.config.max_length)
+        mask = key_mask(attention_mask, ids.shape)
+        segments = torch.zeros_like(ids) if segments is None else segments
+        x = x + embed(self.segment, segments, "segment")
+        x = x + self.position(positions(ids, attention_mask))
+        out: Tensor = self.encoder(self.dropout(self.embedding_norm(x)), mask)
         return out
 
     def forward(
@@ -132,20 +129,34 @@ class Bert(nn.Module):
                 fit its configuration.
         """
         config, tensors = read_checkpoint(folder, "bert")
-        expect(config, hidden_act="gelu", tie_word_embeddings=True)
-        model = cls(
-            BertConfig(
-                d_model=config["hidden_size"],
-                n_heads=config["num_attention_heads"],
-                d_ff=config["intermediate_size"],
-                dropout=config["hidden_dropout_prob"],
-                vocab=config["vocab_size"],
-                n_layers=config["num_hidden_layers"],
-                max_length=config["max_position_embeddings"],
-                n_segments=config["type_vocab_size"],
-                eps=config["layer_norm_eps"],
-            )
+        config.expect(
+            hidden_act="gelu",
+            tie_word_embeddings=True,
+            position_embedding_type="absolute",
+            is_decoder=False,
+            is_encoder_decoder=False,
+            add_cross_attention=False,
         )
+        settings = BertConfig(
+            d_model=config["hidden_size"],
+            n_heads=config["num_attention_heads"],
+            d_ff=config["intermediate_size"],
+            dropout=config["hidden_dropout_prob"],
+            vocab=config["vocab_size"],
+            n_layers=config["num_hidden_layers"],
+            max_length=config["max_position_embeddings"],
+            n_segments=config["type_vocab_size"],
+            eps=config["layer_norm_eps"],
+        )
+        config.finish(
+            "directionality",
+            "pooler_fc_size",
+            "pooler_num_attention_heads",
+            "pooler_num_fc_layers",
+            "pooler_size_per_head",
+            "pooler_type",
+        )
+        model = cls(settings)
         copy_weights(model, tensors, NAMES, folder)
         return model.eval()
 

@@ -11,8 +11,11 @@ from tfmr.attention import MultiHeadAttention
 from tfmr.config import BlockConfig, check_positive
 from tfmr.family.blocks import Block
 from tfmr.family.language_model import LanguageModel
-from tfmr.family.pretrained import Rename, copy_weights, expect, read_checkpoint, split_columns
+from tfmr.family.pretrained import Rename, copy_weights, read_checkpoint, split_columns
 from tfmr.layers import FeedForward, LayerNorm
+
+GELU_TANH = partial(F.gelu, approximate="tanh")
+"""GELU by its approximation with tanh."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,6 @@ class GPTConfig(BlockConfig):
     """Number of blocks."""
     max_length: int = 1024
     """Maximum number of tokens of a text."""
-    eps: float = 1e-5
-    """Added to the variance in every layer norm."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,22 +51,20 @@ class GPT(LanguageModel):
     """
 
     def __init__(self, config: GPTConfig) -> None:
-        make_norm = partial(LayerNorm, config.d_model, config.eps)
         super().__init__(
             vocab=config.vocab,
             max_length=config.max_length,
             d_model=config.d_model,
             blocks=(
                 Block(
-                    config.d_model,
                     MultiHeadAttention(config.d_model, config.n_heads),
-                    _feed_forward(config),
-                    make_norm=make_norm,
+                    FeedForward(config.d_model, config.d_ff, GELU_TANH),
                     dropout=config.dropout,
+                    eps=config.eps,
                 )
                 for _ in range(config.n_layers)
             ),
-            norm=make_norm(),
+            norm=LayerNorm(config.d_model, config.eps),
             position=nn.Embedding(config.max_length, config.d_model),
             tied=True,
             dropout=config.dropout,
@@ -81,26 +80,35 @@ class GPT(LanguageModel):
                 fit its configuration.
         """
         config, tensors = read_checkpoint(folder, "gpt2")
-        expect(
-            config,
+        config.expect(
             activation_function="gelu_new",
             scale_attn_weights=True,
             scale_attn_by_inverse_layer_idx=False,
             tie_word_embeddings=True,
+            is_encoder_decoder=False,
+            add_cross_attention=False,
         )
         d_model = config["n_embd"]
-        model = cls(
-            GPTConfig(
-                d_model=d_model,
-                n_heads=config["n_head"],
-                d_ff=config.get("n_inner") or 4 * d_model,
-                dropout=config["resid_pdrop"],
-                vocab=config["vocab_size"],
-                n_layers=config["n_layer"],
-                max_length=config["n_positions"],
-                eps=config["layer_norm_epsilon"],
-            )
+        settings = GPTConfig(
+            d_model=d_model,
+            n_heads=config["n_head"],
+            d_ff=config.get("n_inner") or 4 * d_model,
+            dropout=config["resid_pdrop"],
+            vocab=config["vocab_size"],
+            n_layers=config["n_layer"],
+            max_length=config["n_positions"],
+            eps=config["layer_norm_epsilon"],
         )
+        config.finish(
+            "n_ctx",
+            "reorder_and_upcast_attn",
+            "summary_activation",
+            "summary_first_dropout",
+            "summary_proj_to_labels",
+            "summary_type",
+            "summary_use_proj",
+        )
+        model = cls(settings)
         # Its linear layers store the transposed matrix, and one layer projects to q, k and v.
         tensors = {
             name: tensor.t() if ".attn.c_" in name or ".mlp.c_" in name else tensor
@@ -109,12 +117,6 @@ class GPT(LanguageModel):
         tensors = split_columns(tensors, "attn.c_attn", ("attn.w_q", "attn.w_k", "attn.w_v"))
         copy_weights(model, tensors, NAMES, folder)
         return model.eval()
-
-
-def _feed_forward(config: GPTConfig) -> FeedForward:
-    network = FeedForward(config.d_model, config.d_ff, "gelu")
-    network.activation = partial(F.gelu, approximate="tanh")
-    return network
 
 
 NAMES = [

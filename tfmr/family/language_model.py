@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from tfmr.checks import embed
 from tfmr.errors import require
-from tfmr.family.blocks import Block
-from tfmr.family.inputs import check_ids, key_mask
-from tfmr.kv_cache import KVCache
+from tfmr.family.blocks import Block, key_mask
+from tfmr.kv_cache import BlockCache, new_caches
 from tfmr.layers import Dropout
 
 
@@ -59,32 +59,32 @@ class LanguageModel(nn.Module):
         self,
         ids: Int[Tensor, "batch length"],
         attention_mask: Bool[Tensor, "batch length"] | None = None,
-        caches: list[KVCache] | None = None,
+        caches: list[BlockCache] | None = None,
     ) -> Float[Tensor, "batch length vocab"]:
         """Logits of the token after each position.
 
         Args:
             ids: token ids; with ``caches``, only those after the cached positions.
             attention_mask: ``True`` for real tokens. Padding after a text needs no mask, because
-                the causal mask already hides it from the text.
+                the causal mask already hides it from the text. Positions count from the first real
+                token, so padding before a text does not change its logits.
             caches: one per block, from :meth:`new_caches`.
 
         Raises:
             TfmrError: if an id is outside the vocabulary, a text is empty or too long, or the mask
                 does not fit.
         """
-        start = caches[0].length if caches else 0
-        check_ids(ids, self.embedding.num_embeddings, self.max_length - start)
-        x = self.embedding(ids)
-        if self.position is not None:
-            x = x + self.position(torch.arange(start, start + ids.shape[1], device=ids.device))
-        x = self.dropout(x)
+        start = caches[0].self_attention.length if caches else 0
+        x = embed(self.embedding, ids, "", self.max_length, start)
         require(
             attention_mask is None or caches is None,
             "incremental decoding takes no attention_mask: all rows must have equally many tokens; "
             "tfmr.family.generate handles prompts of different lengths",
         )
-        mask = key_mask(attention_mask, ids)
+        mask = key_mask(attention_mask, ids.shape)
+        if self.position is not None:
+            x = x + self.position(positions(ids, attention_mask, start))
+        x = self.dropout(x)
         for index, block in enumerate(self.blocks):
             x = block(x, mask=mask, is_causal=True, cache=caches[index] if caches else None)
         return self.scores(self.norm(x))
@@ -99,10 +99,26 @@ class LanguageModel(nn.Module):
         logits: Tensor = self.output(x)
         return logits
 
-    def new_caches(self, capacity: int) -> list[KVCache]:
+    def new_caches(self, capacity: int) -> list[BlockCache]:
         """Empty caches, one per block, for at most ``capacity`` positions."""
-        return [KVCache(capacity) for _ in self.blocks]
+        return new_caches(len(self.blocks), capacity)
 
     def count_parameters(self) -> int:
         """The number of trained parameters; a tied matrix counts once."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+
+def positions(
+    ids: Int[Tensor, "batch length"],
+    attention_mask: Bool[Tensor, "batch length"] | None = None,
+    start: int = 0,
+) -> Int[Tensor, "rows length"]:
+    """The position of each token: ``start`` for the first real one, one more for each next one.
+
+    Padding before a text has the position of its first token, whose output is not used.
+    """
+    position = torch.arange(start, start + ids.shape[1], device=ids.device)[None]
+    if attention_mask is None:
+        return position
+    padding = attention_mask.int().argmax(dim=1, keepdim=True)
+    return (position - padding).clamp(min=0)

@@ -1,26 +1,66 @@
 """A current decoder-only model: what changed in the Transformer since 2017."""
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
+import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from tfmr.attention import MultiHeadAttention
 from tfmr.config import Norm, check_choice, check_dropout, check_positive
 from tfmr.errors import require
-from tfmr.family.blocks import Block, GroupedQueryAttention, RMSNorm, SwiGLU
+from tfmr.family.blocks import Block
 from tfmr.family.language_model import LanguageModel
-from tfmr.family.pretrained import Rename, copy_weights, expect, read_checkpoint
-from tfmr.layers import FeedForward, LayerNorm
+from tfmr.family.pretrained import Rename, Settings, copy_weights, read_checkpoint
+from tfmr.layers import FeedForward, LayerNorm, RMSNorm, final_norm
 from tfmr.position import RotaryPosition
 
 NormKind = Literal["rms", "layer"]
 Inner = Literal["swiglu", "gelu", "relu"]
 Positions = Literal["rotary", "learned"]
+
+
+@dataclass(frozen=True)
+class RopeScaling:
+    """Slower rotations of the low frequencies, for texts longer than those of the first training.
+
+    Llama 3.1 to 3.3 extend their maximum length in this way, with the default values here.
+    Frequencies with many rotations within the first length are kept, those with few are divided
+    by ``factor``, and those between are interpolated, as in NTK-by-parts of Peng et al. (2023),
+    section 3.2.
+
+    Raises:
+        TfmrError: if a value is out of range.
+    """
+
+    factor: float = 8.0
+    """Divisor of the low frequencies."""
+    low_freq_factor: float = 1.0
+    """Up to this many rotations within the first length, a frequency is low."""
+    high_freq_factor: float = 4.0
+    """From this many rotations on, a frequency is kept."""
+    original_max_length: int = 8192
+    """Maximum number of tokens of the first training."""
+
+    def __post_init__(self) -> None:
+        check_positive(self, "original_max_length")
+        require(
+            self.factor >= 1 and 0 < self.low_freq_factor < self.high_freq_factor,
+            "expected a factor of at least 1 and 0 < low_freq_factor < high_freq_factor, got "
+            f"factor={self.factor}, low_freq_factor={self.low_freq_factor}, "
+            f"high_freq_factor={self.high_freq_factor}",
+        )
+
+    def __call__(self, omega: Float[Tensor, "pairs"]) -> Float[Tensor, "pairs"]:
+        """The scaled frequencies, in radians per position."""
+        rotations = self.original_max_length * omega / (2 * math.pi)
+        width = self.high_freq_factor - self.low_freq_factor
+        kept = ((rotations - self.low_freq_factor) / width).clamp(0, 1)
+        return omega * (kept + (1 - kept) / self.factor)
 
 
 @dataclass(frozen=True)
@@ -64,6 +104,8 @@ class LlamaConfig:
     """Whether the output projection is the transposed embedding: ``True`` in 2017."""
     rope_base: float = 500000.0
     """Base of the wavelengths of rotary positions."""
+    rope_scaling: RopeScaling | None = None
+    """Slower rotations for long texts; ``None`` for none."""
     eps: float = 1e-5
     """Added to the mean square or variance in every norm."""
 
@@ -71,10 +113,10 @@ class LlamaConfig:
         names = ("vocab", "d_model", "n_layers", "n_heads", "n_kv_heads", "d_ff", "max_length")
         check_positive(self, *names)
         check_dropout(self.dropout)
-        check_choice(self, "norm", get_args(Norm))
-        check_choice(self, "norm_kind", get_args(NormKind))
-        check_choice(self, "inner", get_args(Inner))
-        check_choice(self, "position", get_args(Positions))
+        check_choice("norm", self.norm, get_args(Norm))
+        check_choice("norm_kind", self.norm_kind, get_args(NormKind))
+        check_choice("inner", self.inner, get_args(Inner))
+        check_choice("position", self.position, get_args(Positions))
         require(
             self.d_model % self.n_heads == 0 and self.n_heads % self.n_kv_heads == 0,
             "expected n_heads to divide d_model and n_kv_heads to divide n_heads, got "
@@ -113,26 +155,32 @@ class Llama(LanguageModel):
         rotary, position = None, None
         if config.position == "rotary":
             d_k = config.d_model // config.n_heads
-            rotary = RotaryPosition(d_k, config.max_length, config.rope_base)
+            rotary = RotaryPosition(d_k, config.max_length, config.rope_base, config.rope_scaling)
         else:
             position = nn.Embedding(config.max_length, config.d_model)
-        kind = RMSNorm if config.norm_kind == "rms" else LayerNorm
-        make_norm: Callable[[], nn.Module] = partial(kind, config.d_model, config.eps)
+        norm_class = RMSNorm if config.norm_kind == "rms" else LayerNorm
+        gated = config.inner == "swiglu"
 
         def block() -> Block:
             return Block(
-                config.d_model,
-                GroupedQueryAttention(
+                MultiHeadAttention(
                     config.d_model,
                     config.n_heads,
-                    config.n_kv_heads,
+                    n_kv_heads=config.n_kv_heads,
                     bias=config.bias,
                     rotary=rotary,
                 ),
-                _feed_forward(config),
-                make_norm=make_norm,
+                FeedForward(
+                    config.d_model,
+                    config.d_ff,
+                    F.silu if config.inner == "swiglu" else config.inner,
+                    gated=gated,
+                    bias=config.bias,
+                ),
                 dropout=config.dropout,
                 norm=config.norm,
+                eps=config.eps,
+                norm_class=norm_class,
             )
 
         super().__init__(
@@ -140,7 +188,7 @@ class Llama(LanguageModel):
             max_length=config.max_length,
             d_model=config.d_model,
             blocks=(block() for _ in range(config.n_layers)),
-            norm=make_norm() if config.norm == "pre" else nn.Identity(),
+            norm=final_norm(config.d_model, config.norm, config.eps, norm_class),
             position=position,
             tied=config.tied,
             dropout=config.dropout,
@@ -156,46 +204,52 @@ class Llama(LanguageModel):
                 fit its configuration.
         """
         config, tensors = read_checkpoint(folder, "llama")
-        rope = config.get("rope_parameters") or {
-            "rope_theta": config.get("rope_theta", 10000.0),
-            **(config.get("rope_scaling") or {}),
-        }
-        if "type" in rope:  # the name in older configurations
-            rope = {"rope_type": rope["type"], **rope}
-        d_model, n_heads = config["hidden_size"], config["num_attention_heads"]
-        expect(config, hidden_act="silu", attention_bias=False, mlp_bias=False)
-        expect(config, head_dim=d_model // n_heads)
-        expect(rope, rope_type="default")
-        model = cls(
-            LlamaConfig(
-                vocab=config["vocab_size"],
-                d_model=d_model,
-                n_layers=config["num_hidden_layers"],
-                n_heads=n_heads,
-                n_kv_heads=config.get("num_key_value_heads") or n_heads,
-                d_ff=config["intermediate_size"],
-                max_length=config["max_position_embeddings"],
-                tied=config["tie_word_embeddings"],
-                rope_base=rope["rope_theta"],
-                eps=config["rms_norm_eps"],
-            )
+        rope = Settings(
+            {"rope_theta": config.get("rope_theta", 10000.0)}
+            | config.get("rope_scaling", {})
+            | config.get("rope_parameters", {})
         )
+        d_model, n_heads = config["hidden_size"], config["num_attention_heads"]
+        config.expect(
+            hidden_act="silu",
+            attention_bias=False,
+            mlp_bias=False,
+            head_dim=d_model // n_heads,
+            is_encoder_decoder=False,
+        )
+        scaling = None
+        if rope.get("rope_type", rope.get("type")) == "llama3":  # "type" in older configurations
+            scaling = RopeScaling(
+                factor=rope["factor"],
+                low_freq_factor=rope["low_freq_factor"],
+                high_freq_factor=rope["high_freq_factor"],
+                original_max_length=rope["original_max_position_embeddings"],
+            )
+        else:
+            rope.expect(rope_type="default", type="default")
+        rope.expect(partial_rotary_factor=1.0)
+        settings = LlamaConfig(
+            vocab=config["vocab_size"],
+            d_model=d_model,
+            n_layers=config["num_hidden_layers"],
+            n_heads=n_heads,
+            n_kv_heads=config.get("num_key_value_heads") or n_heads,
+            d_ff=config["intermediate_size"],
+            max_length=config["max_position_embeddings"],
+            tied=config["tie_word_embeddings"],
+            rope_base=rope["rope_theta"],
+            rope_scaling=scaling,
+            eps=config["rms_norm_eps"],
+        )
+        rope.finish()
+        config.finish("pretraining_tp")
+        model = cls(settings)
         tensors = {
             name: interleave_pairs(tensor, d_model // n_heads) if _is_rotated(name) else tensor
             for name, tensor in tensors.items()
         }
         copy_weights(model, tensors, NAMES, folder)
         return model.eval()
-
-
-def _feed_forward(config: LlamaConfig) -> nn.Module:
-    if config.inner == "swiglu":
-        return SwiGLU(config.d_model, config.d_ff, bias=config.bias)
-    network = FeedForward(config.d_model, config.d_ff, config.inner)
-    if not config.bias:
-        for layer in (network.expand, network.contract):
-            layer.register_parameter("bias", None)
-    return network
 
 
 def _is_rotated(name: str) -> bool:

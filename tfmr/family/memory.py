@@ -15,6 +15,7 @@ from tfmr.family.vit import ViTConfig
 from tfmr.training_memory import (
     FLOAT,
     ID,
+    attention_weights_formula,
     encoder_block_formula,
     feed_forward_formula,
     norm_formula,
@@ -69,23 +70,25 @@ def vit_formula(config: ViTConfig, batch: int) -> int:
 def t5_formula(config: T5Config, batch: int, source: int, target: int) -> int:
     """Both stacks, the encoder output and the logits.
 
-    The attention has no fused kernel, because its bias is learned. Every block with self-attention
-    keeps the range of each distance, and a decoder block the causal mask as well.
+    Self-attention has no fused kernel, because its bias is learned. Each stack keeps the range of
+    each distance.
     """
     c = config
     encoder = (
         _t5_attention(c, batch, source, source)
-        + ID * source**2
+        + FLOAT * batch * c.n_heads * source**2
         + _t5_sublayers(c, batch, source, sublayers=2)
     )
     decoder = (
         _t5_attention(c, batch, target, target)
-        + (ID + 1) * target**2
+        + FLOAT * batch * c.n_heads * target**2
         + _t5_attention(c, batch, target, source)
+        + attention_weights_formula(batch, c.n_heads, target, source)
         + _t5_sublayers(c, batch, target, sublayers=3)
     )
     total = c.n_encoder * encoder + c.n_decoder * decoder
     for length in (source, target):
+        total += ID * length**2
         total += ID * batch * length + rms_norm_formula(batch, length, c.d_model)
         total += 2 * _dropped(batch * length, c.d_model, c.dropout)
     total += FLOAT * batch * source * c.d_model  # the encoder output
@@ -93,9 +96,8 @@ def t5_formula(config: T5Config, batch: int, source: int, target: int) -> int:
 
 
 def _t5_attention(config: T5Config, batch: int, query: int, key: int) -> int:
-    """Queries, keys, values, the concatenated heads, and the attention weights."""
-    vectors = (2 * query + 2 * key) * config.d_k
-    return FLOAT * batch * config.n_heads * (vectors + query * key)
+    """Queries, keys, values and the concatenated heads."""
+    return FLOAT * batch * config.n_heads * (2 * query + 2 * key) * config.d_k
 
 
 def _t5_sublayers(config: T5Config, batch: int, length: int, *, sublayers: int) -> int:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
@@ -39,18 +39,76 @@ class Rename(NamedTuple):
 
 
 class Settings(dict[str, Any]):
-    """A configuration; reading a setting that it lacks raises :class:`TfmrError`."""
+    """A configuration that knows which of its settings were read.
 
-    def __missing__(self, name: str) -> NoReturn:
-        raise TfmrError(
-            f"config.json: expected the setting {name!r}, which is missing; load the checkpoint "
-            "with a current version of Transformers and save it again"
-        )
+    Reading a setting that it lacks raises :class:`TfmrError`.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self.known: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        value = self.get(name)
+        if value is None:
+            raise TfmrError(
+                f"config.json: expected the setting {name!r}, which is missing; load the "
+                "checkpoint with a current version of Transformers and save it again"
+            )
+        return value
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a setting; ``None``, which stands for the default, is replaced by it."""
+        self.known.add(name)
+        value = super().get(name)
+        return default if value is None else value
+
+    def expect(self, **settings: object) -> None:
+        """Raise :class:`TfmrError` if a setting has another value than the one of ``settings``.
+
+        A setting that is not in the configuration has the expected value.
+        """
+        for name, value in settings.items():
+            if self.get(name, value) != value:
+                raise TfmrError(
+                    f"config.json: this model supports only {name} = {value!r}, got {self[name]!r}"
+                )
+
+    def finish(self, *ignored: str) -> None:
+        """Raise :class:`TfmrError` for a setting that was not read, expected or ``ignored``.
+
+        It belongs to a variant of the architecture that the model cannot express. Also ignored are
+        :data:`IRRELEVANT` settings and those without a value.
+        """
+        for name in sorted(self.keys() - self.known - IRRELEVANT - set(ignored)):
+            if not name.startswith("_") and super().get(name) is not None:
+                raise TfmrError(
+                    f"config.json: this model has no setting {name}, got {super().get(name)!r}; "
+                    "the checkpoint is of another variant of the architecture"
+                )
 
 
-def read_checkpoint(
-    folder: str | Path, model_type: str
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
+IRRELEVANT = {
+    "architectures", "attention_dropout", "attention_probs_dropout_prob", "attn_pdrop",
+    "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "chunk_size_feed_forward",
+    "classifier_dropout", "decoder_start_token_id", "diversity_penalty", "do_sample", "dtype",
+    "early_stopping", "embd_pdrop", "encoder_no_repeat_ngram_size", "eos_token_id",
+    "exponential_decay_length_penalty", "finetuning_task", "forced_bos_token_id",
+    "forced_eos_token_id", "gradient_checkpointing", "id2label", "initializer_factor",
+    "initializer_range", "label2id", "length_penalty", "max_length", "min_length", "model_type",
+    "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_labels",
+    "num_return_sequences", "output_attentions", "output_hidden_states", "output_past",
+    "output_scores", "pad_token_id", "prefix", "problem_type", "remove_invalid_values",
+    "repetition_penalty", "return_dict", "return_dict_in_generate", "sep_token_id",
+    "suppress_tokens", "task_specific_params", "temperature", "tf_legacy_loss",
+    "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript", "transformers_version",
+    "typical_p", "use_bfloat16", "use_cache",
+}  # fmt: skip
+"""Settings of every class of Hugging Face that do not change the logits in evaluation mode:
+bookkeeping, training, generation, and the size of chunks that only limits memory."""
+
+
+def read_checkpoint(folder: str | Path, model_type: str) -> tuple[Settings, dict[str, Tensor]]:
     """The configuration and the weights of a checkpoint, by their names there.
 
     Args:
@@ -93,18 +151,6 @@ def read_checkpoint(
     return config, tensors
 
 
-def expect(config: dict[str, Any], **settings: object) -> None:
-    """Raise :class:`TfmrError` if ``config`` has another value for one of ``settings``.
-
-    A setting that is not in the configuration has the expected value.
-    """
-    for name, value in settings.items():
-        if config.get(name, value) != value:
-            raise TfmrError(
-                f"config.json: this model supports only {name} = {value!r}, got {config[name]!r}"
-            )
-
-
 def split_columns(
     tensors: dict[str, Tensor], joined: str, parts: Sequence[str]
 ) -> dict[str, Tensor]:
@@ -132,7 +178,8 @@ def copy_weights(
         folder: where the checkpoint is, for error messages.
 
     Raises:
-        TfmrError: naming a weight that is missing, has another shape, or is unknown to the model.
+        TfmrError: naming a weight that is missing, has another shape, is unknown to the model, or
+            contains NaN or infinite numbers.
     """
     renamed = {}
     for name, tensor in tensors.items():
@@ -157,6 +204,8 @@ def copy_weights(
                 f"got {tuple(renamed[name].shape)}"
             )
         parameter.copy_(renamed[name])
+        if not parameter.isfinite().all():
+            raise TfmrError(f"{folder}: {name} contains NaN or infinite numbers; copy it again")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -4,15 +4,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from tfmr.attention import MultiHeadAttention
+from tfmr.checks import check_sizes, embed
 from tfmr.config import check_dropout, check_positive
-from tfmr.family.blocks import Block, RelativeBias, RMSNorm, T5Attention
-from tfmr.family.inputs import check_ids, key_mask
-from tfmr.family.pretrained import Rename, copy_weights, expect, read_checkpoint
-from tfmr.kv_cache import KVCache
-from tfmr.layers import Dropout, FeedForward
+from tfmr.errors import require
+from tfmr.family.blocks import Block, key_mask
+from tfmr.family.pretrained import Rename, copy_weights, read_checkpoint
+from tfmr.kv_cache import BlockCache, new_caches
+from tfmr.layers import Dropout, FeedForward, RMSNorm
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,66 @@ class T5Config:
         check_dropout(self.dropout)
 
 
+class RelativeBias(nn.Module):
+    """A learned number per head and range of distances, added to the attention scores.
+
+    Half of the ``n_buckets`` ranges hold one distance each; the others grow logarithmically up to
+    ``max_distance``, and all greater distances share the last one. Raffel et al. (2020),
+    section 2.1.
+
+    Args:
+        n_heads: number of heads.
+        bidirectional: use half of the ranges for keys after the query; otherwise all such keys
+            count as distance 0, for attention with a causal mask.
+        n_buckets: number of ranges.
+        max_distance: distances from here on share one range.
+
+    Raises:
+        TfmrError: if there are too few ranges, or ``max_distance`` is in the half with one distance
+            each.
+    """
+
+    starts: Tensor
+
+    def __init__(
+        self, n_heads: int, *, bidirectional: bool, n_buckets: int = 32, max_distance: int = 128
+    ) -> None:
+        super().__init__()
+        check_sizes(n_heads=n_heads, n_buckets=n_buckets, max_distance=max_distance)
+        self.bidirectional = bidirectional
+        self.one_way = n_buckets // 2 if bidirectional else n_buckets
+        exact = self.one_way // 2
+        require(
+            0 < exact < max_distance,
+            f"n_buckets must be at least {4 if bidirectional else 2}, and max_distance greater "
+            f"than the {exact} distances with a range each: got n_buckets={n_buckets}, "
+            f"max_distance={max_distance}",
+        )
+        self.bias = nn.Embedding(n_buckets, n_heads)
+        # Range exact + j starts at the distance exact * (max_distance / exact) ** (j / wide). Whole
+        # numbers are compared, because a rounded logarithm can miss a start by one.
+        wide = self.one_way - exact
+        starts, distance = list(range(1, exact + 1)), exact
+        for j in range(1, wide):
+            while distance**wide * exact**j < max_distance**j * exact**wide:
+                distance += 1
+            starts.append(distance)
+        self.register_buffer("starts", torch.tensor(starts), persistent=False)
+
+    def bucket(self, offset: Int[Tensor, "query key"]) -> Int[Tensor, "query key"]:
+        """The range of each offset (position of the key minus position of the query)."""
+        distance = offset.abs() if self.bidirectional else (-offset).clamp(min=0)
+        after = (offset > 0) * self.one_way if self.bidirectional else 0
+        return torch.bucketize(distance, self.starts, right=True) + after
+
+    def forward(self, query: int, key: int) -> Float[Tensor, "heads query key"]:
+        """The bias for the last ``query`` of ``key`` positions."""
+        position = torch.arange(key, device=self.starts.device)
+        offset = position - position[key - query :, None]
+        bias: Tensor = self.bias(self.bucket(offset)).permute(2, 0, 1)
+        return bias
+
+
 class T5Stack(nn.Module):
     """The encoder or the decoder: blocks that share one relative bias, and a final norm.
 
@@ -72,20 +135,27 @@ class T5Stack(nn.Module):
             n_buckets=config.n_buckets,
             max_distance=config.max_distance,
         )
-        attention = partial(T5Attention, config.d_model, config.n_heads, config.d_k)
-        make_norm = partial(RMSNorm, config.d_model, config.eps)
+        # The factor 1/√d_k is part of the initial weights of the queries instead.
+        attention = partial(
+            MultiHeadAttention,
+            config.d_model,
+            config.n_heads,
+            d_k=config.d_k,
+            bias=False,
+            scale=1.0,
+        )
         self.blocks = nn.ModuleList(
             Block(
-                config.d_model,
-                attention(self.relative),
-                _feed_forward(config),
+                attention(),
+                FeedForward(config.d_model, config.d_ff, bias=False),
                 cross_attention=attention() if is_decoder else None,
-                make_norm=make_norm,
                 dropout=config.dropout,
+                eps=config.eps,
+                norm_class=RMSNorm,
             )
             for _ in range(n_layers)
         )
-        self.norm = make_norm()
+        self.norm = RMSNorm(config.d_model, config.eps)
         self.dropout = Dropout(config.dropout)
 
     def forward(
@@ -94,20 +164,21 @@ class T5Stack(nn.Module):
         mask: Bool[Tensor, "batch 1 1 length"] | None = None,
         memory: Float[Tensor, "batch source d_model"] | None = None,
         memory_mask: Bool[Tensor, "batch 1 1 source"] | None = None,
-        caches: list[tuple[KVCache, KVCache]] | None = None,
+        caches: list[BlockCache] | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
-        """Apply all blocks; ``caches`` holds those of self-attention and cross-attention."""
+        """Apply all blocks; the arguments are those of :class:`tfmr.decoder.Decoder`."""
         x = self.dropout(x)
+        length = x.shape[1]
+        bias = self.relative(length, length + (caches[0].self_attention.length if caches else 0))
         for index, block in enumerate(self.blocks):
-            cache, cross_cache = caches[index] if caches else (None, None)
             x = block(
                 x,
                 memory,
                 mask=mask,
+                bias=bias,
                 is_causal=self.is_decoder,
                 memory_mask=memory_mask,
-                cache=cache,
-                cross_cache=cross_cache,
+                cache=caches[index] if caches else None,
             )
         out: Tensor = self.dropout(self.norm(x))
         return out
@@ -135,7 +206,7 @@ class T5(nn.Module):
         c = self.config
         nn.init.normal_(self.embedding.weight)
         for module in self.modules():
-            if isinstance(module, T5Attention):
+            if isinstance(module, MultiHeadAttention):
                 nn.init.normal_(module.w_q.weight, std=(c.d_model * c.d_k) ** -0.5)
                 nn.init.normal_(module.w_k.weight, std=c.d_model**-0.5)
                 nn.init.normal_(module.w_v.weight, std=c.d_model**-0.5)
@@ -152,8 +223,8 @@ class T5(nn.Module):
         source_mask: Bool[Tensor, "batch source"] | None = None,
     ) -> Float[Tensor, "batch source d_model"]:
         """The encoder output."""
-        check_ids(source, self.config.vocab)
-        out: Tensor = self.encoder(self.embedding(source), key_mask(source_mask, source))
+        x = embed(self.embedding, source, "source")
+        out: Tensor = self.encoder(x, key_mask(source_mask, source.shape))
         return out
 
     def decode(
@@ -161,12 +232,12 @@ class T5(nn.Module):
         target: Int[Tensor, "batch target"],
         memory: Float[Tensor, "batch source d_model"],
         source_mask: Bool[Tensor, "batch source"] | None = None,
-        caches: list[tuple[KVCache, KVCache]] | None = None,
+        caches: list[BlockCache] | None = None,
     ) -> Float[Tensor, "batch target vocab"]:
         """Logits of the token after each position of ``target``; see :meth:`scores`."""
-        check_ids(target, self.config.vocab)
-        mask = None if source_mask is None else source_mask[:, None, None]
-        return self.scores(self.decoder(self.embedding(target), None, memory, mask, caches))
+        x = embed(self.embedding, target, "target")
+        mask = key_mask(source_mask, memory.shape[:2])
+        return self.scores(self.decoder(x, None, memory, mask, caches))
 
     @property
     def final_stack(self) -> T5Stack:
@@ -201,9 +272,9 @@ class T5(nn.Module):
         """
         return self.decode(target, self.encode(source, source_mask), source_mask)
 
-    def new_caches(self, target: int, source: int) -> list[tuple[KVCache, KVCache]]:
-        """Empty caches of self-attention and cross-attention, one pair per decoder block."""
-        return [(KVCache(target), KVCache(source)) for _ in self.decoder.blocks]
+    def new_caches(self, target: int, source: int) -> list[BlockCache]:
+        """Empty caches, one per decoder block, for at most ``target`` and ``source`` positions."""
+        return new_caches(len(self.decoder.blocks), target, source)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> "T5":
@@ -214,31 +285,32 @@ class T5(nn.Module):
                 fit its configuration.
         """
         config, tensors = read_checkpoint(folder, "t5")
-        expect(config, feed_forward_proj="relu", tie_word_embeddings=True)
-        model = cls(
-            T5Config(
-                vocab=config["vocab_size"],
-                d_model=config["d_model"],
-                d_k=config["d_kv"],
-                d_ff=config["d_ff"],
-                n_encoder=config["num_layers"],
-                n_decoder=config.get("num_decoder_layers") or config["num_layers"],
-                n_heads=config["num_heads"],
-                dropout=config["dropout_rate"],
-                n_buckets=config["relative_attention_num_buckets"],
-                max_distance=config.get("relative_attention_max_distance", 128),
-                eps=config["layer_norm_epsilon"],
-            )
+        config.expect(
+            feed_forward_proj="relu",
+            dense_act_fn="relu",
+            is_gated_act=False,
+            tie_word_embeddings=True,
+            scale_decoder_outputs=True,
+            is_decoder=False,
+            is_encoder_decoder=True,
         )
+        settings = T5Config(
+            vocab=config["vocab_size"],
+            d_model=config["d_model"],
+            d_k=config["d_kv"],
+            d_ff=config["d_ff"],
+            n_encoder=config["num_layers"],
+            n_decoder=config.get("num_decoder_layers") or config["num_layers"],
+            n_heads=config["num_heads"],
+            dropout=config["dropout_rate"],
+            n_buckets=config["relative_attention_num_buckets"],
+            max_distance=config.get("relative_attention_max_distance", 128),
+            eps=config["layer_norm_epsilon"],
+        )
+        config.finish("n_positions")
+        model = cls(settings)
         copy_weights(model, tensors, NAMES, folder)
         return model.eval()
-
-
-def _feed_forward(config: T5Config) -> FeedForward:
-    network = FeedForward(config.d_model, config.d_ff)
-    for layer in (network.expand, network.contract):
-        layer.register_parameter("bias", None)
-    return network
 
 
 NAMES = [

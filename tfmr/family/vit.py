@@ -8,12 +8,12 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from tfmr.checks import check_tensor
 from tfmr.config import Activation, BlockConfig, Norm, check_positive
-from tfmr.dtype import check_tensor
 from tfmr.encoder import Encoder
 from tfmr.errors import TfmrError, require
-from tfmr.family.pretrained import Rename, copy_weights, expect, read_checkpoint
-from tfmr.layers import Dropout, LayerNorm
+from tfmr.family.pretrained import Rename, copy_weights, read_checkpoint
+from tfmr.layers import Dropout
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class ViTConfig(BlockConfig):
     dropout: float = 0.0
     norm: Norm = "pre"
     activation: Activation = "gelu"
+    eps: float = 1e-12
     n_layers: int = 12
     """Number of encoder blocks."""
     image_size: int = 224
@@ -42,8 +43,6 @@ class ViTConfig(BlockConfig):
     """Numbers per pixel."""
     n_classes: int = 1000
     """Number of classes."""
-    eps: float = 1e-12
-    """Added to the variance in every layer norm."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,8 +84,6 @@ class ViT(nn.Module):
             if isinstance(module, nn.Linear):
                 nn.init.trunc_normal_(module.weight, std=0.02)
                 nn.init.zeros_(module.bias)
-            if isinstance(module, LayerNorm):
-                module.eps = config.eps
 
     def patches(
         self, images: Float[Tensor, "batch channels height width"]
@@ -143,21 +140,21 @@ class ViT(nn.Module):
                 fit its configuration.
         """
         config, tensors = read_checkpoint(folder, "vit")
-        expect(config, hidden_act="gelu", qkv_bias=True)
-        model = cls(
-            ViTConfig(
-                d_model=config["hidden_size"],
-                n_heads=config["num_attention_heads"],
-                d_ff=config["intermediate_size"],
-                dropout=config["hidden_dropout_prob"],
-                n_layers=config["num_hidden_layers"],
-                image_size=config["image_size"],
-                patch_size=config["patch_size"],
-                channels=config["num_channels"],
-                n_classes=len(tensors.get("classifier.bias", ())),
-                eps=config["layer_norm_eps"],
-            )
+        config.expect(hidden_act="gelu", qkv_bias=True, is_encoder_decoder=False)
+        settings = ViTConfig(
+            d_model=config["hidden_size"],
+            n_heads=config["num_attention_heads"],
+            d_ff=config["intermediate_size"],
+            dropout=config["hidden_dropout_prob"],
+            n_layers=config["num_hidden_layers"],
+            image_size=config["image_size"],
+            patch_size=config["patch_size"],
+            channels=config["num_channels"],
+            n_classes=len(tensors.get("classifier.bias", ())),
+            eps=config["layer_norm_eps"],
         )
+        config.finish("encoder_stride", "pooler_act", "pooler_output_size", "tie_word_embeddings")
+        model = cls(settings)
         # A convolution whose stride is its size is a linear layer on patches.
         shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
         patch = "vit.embeddings.patch_embeddings.projection.weight"

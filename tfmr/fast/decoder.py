@@ -30,17 +30,18 @@ from tfmr.attention import (
     padding_mask,
     unfused_attention,
 )
+from tfmr.checks import check_ids, check_start
 from tfmr.config import TransformerConfig
-from tfmr.decoder import BlockCache, DecoderBlock
+from tfmr.decoder import DecoderBlock
 from tfmr.dtype import find_units
 from tfmr.encoder import EncoderBlock
 from tfmr.errors import TfmrError
 from tfmr.fast.prepack import concatenated, prepacked_linear
 from tfmr.fast.settings import SMALL_MODEL
-from tfmr.kv_cache import KVCache
+from tfmr.kv_cache import BlockCache, KVCache
 from tfmr.layers import FeedForward, LayerNorm, Residual
 from tfmr.model import Transformer
-from tfmr.translator import DecoderState, IncrementalTranslator, Translator, check_start
+from tfmr.translator import DecoderState, IncrementalTranslator, Translator
 
 BUCKET = 32
 """Sentences that are encoded together: few enough to have similar lengths."""
@@ -119,7 +120,7 @@ class FastTransformer:
         self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
     ) -> "FastState":
         """See :meth:`tfmr.model.Transformer.start`."""
-        check_start(self.config, source, max_new_tokens, beam)
+        check_start(self.config.max_length, source, max_new_tokens, beam)
         memory, mask = encode_bucketed(self._encode, source)
         caches = [
             BlockCache(KVCache(max_new_tokens * beam), cross_cache)
@@ -135,6 +136,7 @@ class FastTransformer:
                 "expected the FastState that start() of this model returned: got "
                 f"{type(state).__name__}"
             )
+        check_ids(tokens, "tokens", "rows")
         x = self._model._embed(
             self._model.target_embedding, tokens.unsqueeze(1), "target", state.position
         ).squeeze(1)
@@ -352,7 +354,7 @@ def _attend(
     single_query = len(q) == q.shape[2] == 1
     if single_query or q.device.type != "cpu":
         return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-    return unfused_attention(q, k, v, bias)[0]
+    return unfused_attention(q, k, v, bias=bias)[0]
 
 
 def _with_residual(
@@ -361,9 +363,10 @@ def _with_residual(
     sublayer: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "*rows d_model"]:
     """:meth:`tfmr.layers.Residual.forward` without dropout, hooks and the cost of module calls."""
+    norm = cast(LayerNorm, residual.norm)
     if residual.pre_norm:
-        return x + sublayer(_layer_norm(residual.norm, x))
-    return _layer_norm(residual.norm, x + sublayer(x))
+        return x + sublayer(_layer_norm(norm, x))
+    return _layer_norm(norm, x + sublayer(x))
 
 
 def _layer_norm(

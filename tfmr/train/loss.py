@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from tfmr.checks import check_floating, check_tensor, check_vectors
 from tfmr.data.batches import Batch
-from tfmr.dtype import Arithmetic, check_floating, check_tensor, check_vectors
+from tfmr.dtype import Arithmetic
 from tfmr.errors import TfmrError
 from tfmr.special_tokens import PAD
 from tfmr.translator import Translator

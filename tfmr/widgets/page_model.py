@@ -70,15 +70,16 @@ def page_model(saved: Checkpoint, name: str) -> str:
     """The content of the file of a model.
 
     Raises:
-        TfmrError: if the page cannot compute the model: it is not a Transformer with ReLU and
-            sinusoidal positions.
+        TfmrError: if the page cannot compute the model: it is not a Transformer with ReLU,
+            sinusoidal positions and the default epsilon.
     """
     config = saved.config
     require(
         isinstance(config, TransformerConfig)
         and config.position == "sinusoidal"
-        and config.activation == "relu",
-        "the page computes Transformers with sinusoidal positions and ReLU: got "
+        and config.activation == "relu"
+        and config.eps == 1e-5,
+        "the page computes Transformers with sinusoidal positions, ReLU and eps=1e-5: got "
         f"{registry.config_to_dict(config)}; train another model for the page",
     )
     floats, integers = [], []
