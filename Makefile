@@ -24,6 +24,8 @@ PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
 READY := $(VENV)/.ready
 say = @printf '\n== %s\n'
+# Two commands at the same time; it fails if one of them does.
+both = @$(1) & first=$$!; trap 'kill $$first 2>/dev/null || true' EXIT; $(2); wait $$first
 
 .PHONY: help
 help: ## list the targets
@@ -82,18 +84,17 @@ lab: $(READY) ## start JupyterLab on a working copy of the chapters in lab/
 	$(PY) -m tools.lab
 
 .PHONY: test
-test: $(READY) ## run all checks: chapters, site, package, pages, and the checks themselves
-	$(say) 'browser'
-	$(PY) -m tools.browser
-	@$(MAKE) --no-print-directory check verify
-	$(say) 'site; chapters: the same outputs on one thread and without vector instructions'
-	@# The site is built by one process, so both run at the same time.
-	@$(PY) -m tools.site build & site=$$!; trap 'kill $$site 2>/dev/null || true' EXIT; \
-	  ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(PY) -m tools.verify --all --no-stamp \
-	    && plain=0 || plain=$$?; \
-	  wait $$site && exit $$plain
+test: ## run all checks: chapters, site, package, pages, and the checks themselves
+	@# Two jobs at a time, for two processor cores. Nothing of the second needs the first.
+	$(call both,$(PYTHON) -m tools.browser,$(MAKE) --no-print-directory $(READY))
+	$(call both,$(MAKE) --no-print-directory check,$(MAKE) --no-print-directory verify)
+	$(call both,$(PY) -m tools.site build,$(PY) -m tools.plain)
 	$(say) 'tests'
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --durations 30 tests
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal --durations 30 tests
+
+.PHONY: package
+package: $(READY) ## run the tests of the package only
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal $(addprefix --ignore=tests/,benchmarks checks house pages) tests
 
 .PHONY: check
 check: $(READY) ## lint, formatting, types, normal form of the chapters, claims
@@ -119,9 +120,9 @@ refresh: $(READY) ## run chapters (CHAPTERS, or all) and store their outputs in 
 	$(PY) -m tools.notebooks refresh $(CHAPTERS)
 
 .PHONY: portable
-portable: $(READY) ## verify that the outputs hold on other settings: older CPUs, one thread, two threads
+portable: verify ## verify that the outputs hold on other settings: older CPUs, one thread, two threads
 	$(say) 'without vector instructions'
-	ATEN_CPU_CAPABILITY=default $(PY) -m tools.verify --all --no-stamp
+	$(PY) -m tools.plain --all
 	$(say) 'without AMX and AVX-512: no matrix units, and another library than on a CPU that has them'
 	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 \
 	  $(PY) -m tools.verify --all --no-stamp

@@ -1,55 +1,78 @@
 """Execute the chapters and compare their outputs with the stored ones.
 
 For a chapter that passes, a fingerprint is stored in ``.verified/`` of everything that its outputs
-depend on: the notebook, the package, the data in ``book`` and ``benchmarks``, the lock file and the
-version of Python. It is verified until one of them changes. Only verified chapters are published.
+depend on: the notebook, the files of the project that its kernel read (see :mod:`tools.kernel`),
+the lock file and the version of Python. It is verified until one of them changes. Only verified
+chapters are published.
 """
 
 import argparse
 import hashlib
 import json
+import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from tools import ROOT
+from tools.kernel import ANYTHING, REPORT
 from tools.notebooks import CELL_SECONDS, chapters, check, kernel_environment, shown, write
 
 CHAPTER_SECONDS = 90.0
 WORKERS = 2
 STAMPS = ROOT / ".verified"
-DATA_SUFFIXES = frozenset({".csv", ".json", ".safetensors", ".tsv", ".txt"})
-NOT_DATA = frozenset({"_assets", "_templates", "locale", "node_modules", "vendor"})
-NOT_PACKAGE = frozenset({"__pycache__", ".ipynb_checkpoints"})
+READ = ("tfmr", "book", "benchmarks")
+"""The folders that a chapter may read."""
+NOT_READ = frozenset({"__pycache__", ".ipynb_checkpoints", "node_modules", "vendor"})
+FOLDER = "VERIFY_FOLDER"
+"""The environment variable that names the folder of the reports."""
+LOCK = "requirements.lock"
 
 
 class NotVerifiedError(RuntimeError):
     """A chapter is not verified; the message states which, why, and what to run."""
 
 
-def _inputs(chapter: Path) -> list[Path]:
-    """Every file on which the outputs of ``chapter`` depend."""
-    package = (p for p in (ROOT / "tfmr").rglob("*") if not NOT_PACKAGE & set(p.parts))
-    data = (
-        p
-        for folder in ("book", "benchmarks")
-        for p in (ROOT / folder).rglob("*")
-        if p.suffix in DATA_SUFFIXES
-        and not NOT_DATA & set(p.relative_to(ROOT).parts)
-        and p.name not in ("package.json", "package-lock.json")
-    )
-    return sorted(p for p in (chapter, *package, *data, ROOT / "requirements.lock") if p.is_file())
+def matching(pattern: str) -> list[str]:
+    """The files that match ``pattern`` and that a chapter may read."""
+    found = (path for folder in READ for path in (ROOT / folder).glob(pattern) if path.is_file())
+    names = (path.relative_to(ROOT) for path in found)
+    return sorted(name.as_posix() for name in names if not NOT_READ & set(name.parts))
 
 
-def fingerprint(chapter: Path) -> dict[str, str]:
-    """The version of Python and the SHA-256 of every file that ``chapter`` depends on."""
-    files = {
-        shown(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in _inputs(chapter)
-    }
-    return {"python": f"{sys.version_info.major}.{sys.version_info.minor}"} | files
+def digest(name: str) -> str:
+    """The SHA-256 of a file, or of the names in a folder."""
+    path = ROOT / name
+    if path.is_dir():
+        content = "\n".join(sorted({item.name for item in path.iterdir()} - NOT_READ)).encode()
+    elif path.is_file():
+        content = path.read_bytes()
+    else:
+        return "missing"
+    return hashlib.sha256(content).hexdigest()
+
+
+def fingerprint(names: Iterable[str]) -> dict[str, str]:
+    """The version of Python, and the digest of each of ``names``."""
+    python = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+    return python | {name: digest(name) for name in names}
+
+
+def stamped(chapter: Path) -> dict[str, str] | None:
+    """The fingerprint with which ``chapter`` was verified, if it was."""
+    try:
+        found: dict[str, str] = json.loads(_stamp(chapter).read_text("utf-8"))["fingerprint"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return found
 
 
 def _stamp(chapter: Path) -> Path:
@@ -58,14 +81,11 @@ def _stamp(chapter: Path) -> Path:
 
 def why_not_verified(chapter: Path) -> str | None:
     """What changed since ``chapter`` was verified; ``None`` if nothing changed."""
-    try:
-        stamped: dict[str, str] = json.loads(_stamp(chapter).read_text("utf-8"))["fingerprint"]
-    except (OSError, ValueError, KeyError):
+    before = stamped(chapter)
+    if before is None:
         return "it has not been verified here"
-    now = fingerprint(chapter)
-    changed = sorted(
-        name for name in stamped.keys() | now.keys() if stamped.get(name) != now.get(name)
-    )
+    now = fingerprint(before.keys() - {"python"})
+    changed = sorted(name for name in now if before.get(name) != now[name])
     if not changed:
         return None
     more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
@@ -81,68 +101,109 @@ def require_verified() -> None:
         )
 
 
-def compare(paths: list[Path]) -> tuple[dict[Path, float], set[Path]]:
-    """Run ``paths`` with nbval; return the seconds for each, and the set that passed."""
+@dataclass
+class Outcome:
+    """What became of a chapter that was run."""
+
+    passed: bool = False
+    seconds: float = 0.0
+    """The time that its kernel used the processor, which does not depend on other processes."""
+    read: set[str] = field(default_factory=set)
+    """What it depends on, besides the version of Python."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Name the report of the kernel before it starts, and store its seconds when it has ended."""
+    report = Path(os.environ[FOLDER]) / item.path.stem
+    os.environ[REPORT] = str(report)
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        report.with_suffix(".seconds").write_text(f"{used.ru_utime + used.ru_stime}")
+    return result
+
+
+def compare(paths: list[Path]) -> dict[Path, Outcome]:
+    """Run ``paths`` with nbval, and compare their outputs."""
     parallel = f"-n {min(WORKERS, len(paths))} --dist loadscope" if len(paths) > 1 else ""
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        junit = folder / "report.xml"
+        kernel = folder / "kernels" / "recorded" / "kernel.json"
+        kernel.parent.mkdir(parents=True)
+        argv = [sys.executable, "-m", "tools.kernel", "-f", "{connection_file}"]
+        kernel.write_text(json.dumps({"argv": argv, "language": "python", "display_name": ""}))
         command = [
-            *(sys.executable, "-m", "pytest"),
-            *f"--nbval --nbval-current-env --nbval-cell-timeout={CELL_SECONDS}".split(),
+            *(sys.executable, "-m", "pytest", "-p", "tools.verify"),
+            *f"--nbval --nbval-kernel-name=recorded --nbval-cell-timeout={CELL_SECONDS}".split(),
             *("-q", "--color=no", "-p", "no:cacheprovider"),
             *("-o", "addopts=", "-o", "filterwarnings=default"),
             *parallel.split(),
-            *(f"--rootdir={ROOT}", f"--junitxml={report}", *map(str, paths)),
+            *(f"--rootdir={ROOT}", f"--junitxml={junit}", *map(str, paths)),
         ]
-        done = subprocess.run(command, cwd=ROOT, env=kernel_environment(), check=False)
-        cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
-    seconds, passed = {}, set()
-    for path in paths:
-        own = [case for case in cases if case.get("classname") == shown(path).replace("/", ".")]
-        seconds[path] = sum(float(case.get("time", 0)) for case in own)
-        if len(own) == _code_cells(path) and not any(len(case) for case in own):
-            passed.add(path)
-    return seconds, passed if done.returncode == 0 or passed != set(paths) else set()
+        environment = kernel_environment() | {FOLDER: temporary, "JUPYTER_PATH": temporary}
+        done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+        cases = list(ElementTree.parse(junit).iter("testcase")) if junit.exists() else []
+        outcomes = {}
+        for path in paths:
+            own = [case for case in cases if case.get("classname") == shown(path).replace("/", ".")]
+            reports = [folder / f"{path.stem}{suffix}" for suffix in ("", ".seconds")]
+            if all(report.exists() for report in reports):
+                read, seconds = (report.read_text("utf-8") for report in reports)
+                complete = len(own) == _code_cells(path) and not any(len(case) for case in own)
+                names = (matching(each) if "*" in each else [each] for each in read.splitlines())
+                outcomes[path] = Outcome(complete, float(seconds), set().union(*names))
+            else:
+                outcomes[path] = Outcome()
+    if done.returncode != 0 and all(outcome.passed for outcome in outcomes.values()):
+        return {path: Outcome() for path in paths}
+    return outcomes
 
 
 def _code_cells(path: Path) -> int:
     return sum(cell["cell_type"] == "code" for cell in json.loads(path.read_text("utf-8"))["cells"])
 
 
-def verify(paths: list[Path], *, stamp: bool = True) -> bool:
-    """Check and run ``paths``, print a line for each, and return whether all passed.
+def verify(paths: list[Path], *, stamp: bool = True) -> list[Path]:
+    """Check and run ``paths``, print a line for each, and return those that passed.
 
     With ``stamp``, chapters that passed are recorded as verified, and the time limit is enforced.
     Without it, nothing is recorded; this is for runs with unusual settings.
     """
-    before = {path: fingerprint(path) for path in paths}
+    before = {name: digest(name) for name in matching(ANYTHING)}
     malformed = {path: found for path in paths if (found := check(path))}
-    empty = [path for path in paths if path not in malformed and not _code_cells(path)]
-    running = [path for path in paths if path not in malformed and path not in empty]
-    seconds, passed = compare(running) if running else ({}, set())
-    failed = 0
+    sound = [path for path in paths if path not in malformed]
+    running = [path for path in sound if _code_cells(path)]
+    outcomes = {path: Outcome(passed=True) for path in sound} | (
+        compare(running) if running else {}
+    )
+    verified = []
     print()
     for path in paths:
-        took = seconds.get(path, 0.0)
+        outcome = outcomes.get(path, Outcome())
+        now = fingerprint(outcome.read | {shown(path), LOCK})
         if path in malformed:
             verdict = "FAILED  " + "; ".join(malformed[path])
-        elif path not in passed and path not in empty:
+        elif not outcome.passed:
             verdict = "FAILED  outputs differ from the stored ones (see above)"
-        elif stamp and took > CHAPTER_SECONDS:
+        elif stamp and outcome.seconds > CHAPTER_SECONDS:
             verdict = f"FAILED  slower than {CHAPTER_SECONDS:.0f} s"
-        elif fingerprint(path) != before[path]:
+        elif any(before[name] != now[name] for name in before.keys() & now.keys()):
             verdict = "FAILED  its dependencies changed during the run; verify again"
         else:
             verdict = "verified"
+            verified.append(path)
             if stamp:
                 STAMPS.mkdir(exist_ok=True)
-                content = {"fingerprint": before[path], "seconds": round(took, 1)}
+                content = {"fingerprint": now, "seconds": round(outcome.seconds, 1)}
                 write(_stamp(path), json.dumps(content, indent=1, sort_keys=True) + "\n")
         if stamp and verdict != "verified":
             _stamp(path).unlink(missing_ok=True)
-        failed += verdict != "verified"
-        print(f"  {shown(path):44} {took:6.1f} s  {verdict}")
-    return not failed
+        print(f"  {shown(path):44} {outcome.seconds:6.1f} s  {verdict}")
+    return verified
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -165,7 +226,7 @@ def main(arguments: list[str] | None = None) -> int:
             flush=True,
         )
     started = time.monotonic()
-    all_passed = verify(needed, stamp=not options.no_stamp) if needed else True
+    all_passed = not needed or verify(needed, stamp=not options.no_stamp) == needed
     skipped = len(paths) - len(needed)
     print(
         f"verify: {len(needed)} chapters run in {time.monotonic() - started:.0f} s,"

@@ -2,10 +2,15 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import save_file
+
+from tools import kernel, notebooks, verify
 
 SMALL = ("x = 0.1 + 0.2\nprint(f'{x:.3f}')", "x > 0.3")
 ATTENTION = """
@@ -223,7 +228,70 @@ def test_a_fault_in_the_code_of_a_page_fails_its_test(
     assert "No module named" not in done.stdout
 
 
-def test_a_change_in_the_package_runs_the_chapter_again(copy: Any) -> None:
+READING = """
+import os
+from safetensors.torch import load_file
+from tfmr.encoder import Encoder
+open("made.txt", "w").close()
+print(len(load_file("recorded.safetensors")), open("recorded.json").read(), os.listdir("listed"))
+"""
+READ = (
+    "tfmr/encoder.py",
+    "tfmr/attention.py",  # imported by a module that the chapter imports
+    "tfmr/__init__.py",
+    "book/01-small.ipynb",
+    "book/recorded.json",
+    "book/recorded.safetensors",
+    "book/listed/new.txt",
+    "requirements.lock",
+)
+NOT_READ = (
+    "tfmr/train/trainer.py",
+    "tfmr/widgets/attention.js",
+    "tfmr/widgets/lib/figure.css",
+    "book/other.json",
+    "book/made.txt",  # written by the chapter
+    "book/_assets/style.css",
+    "tools/site.py",
+)
+
+
+@pytest.fixture
+def reading(copy: Any) -> str:
+    """A verified chapter that imports a module, reads two files and lists a folder."""
+    (copy.root / "book/listed").mkdir(parents=True)
+    (copy.root / "book/recorded.json").write_text("{}")
+    save_file({"one": torch.zeros(1)}, copy.root / "book/recorded.safetensors")
+    name: str = copy.write_chapter(READING)
+    rejected = copy.run("tools.site", "build")
+    assert rejected.returncode == 2
+    assert f"{name}: it has not been verified here" in rejected.stderr
+    verified = copy.verify()
+    assert verified.returncode == 0, verified.stdout
+    return name
+
+
+def test_a_chapter_is_run_again_if_something_that_it_read_changed(
+    copy: Any, reading: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "ROOT", copy.root)
+    monkeypatch.setattr(notebooks, "ROOT", copy.root)
+    monkeypatch.setattr(verify, "STAMPS", copy.root / ".verified")
+    for name in (*READ, *NOT_READ):
+        path = copy.root / name
+        before = path.read_bytes() if path.exists() else None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes((before or b"") + b"\n")
+        why = verify.why_not_verified(copy.root / reading)
+        path.unlink() if before is None else path.write_bytes(before)
+        changed = name if before is not None else f"{Path(name).parent.as_posix()}/"
+        assert why == (f"changed since it was verified: {changed}" if name in READ else None), name
+    (copy.root / "book/recorded.json").unlink()
+    with pytest.raises(verify.NotVerifiedError, match=r"book/recorded\.json"):
+        verify.require_verified()
+
+
+def test_a_fault_in_a_module_that_was_read_is_found_by_running_the_chapter_again(copy: Any) -> None:
     name = copy.write_chapter(ATTENTION)
     assert copy.verify().returncode == 0
     copy.plant(*SQRT)
@@ -241,26 +309,31 @@ def test_a_change_in_the_package_runs_the_chapter_again(copy: Any) -> None:
     assert "1 chapters run" in repaired.stdout
 
 
-RECORDED = ("book/recorded.json", "book/recorded.safetensors")
-CHANGED = ("tfmr/layers.py", "requirements.lock", "book/01-small.ipynb", *RECORDED)
+def test_a_chapter_that_starts_another_program_may_have_read_every_file() -> None:
+    started = ("python", ["python", "-c", "pass"], None, None)
+    assert kernel.what_is_read("subprocess.Popen", started) == kernel.ANYTHING
+    assert "tfmr/widgets/attention.js" in verify.matching(kernel.ANYTHING)
+    assert "tfmr/attention.py" in verify.matching(kernel.ANYTHING)
 
 
-def test_the_site_is_built_from_verified_chapters_only(copy: Any) -> None:
-    def assert_rejected(why: str) -> None:
-        done = copy.run("tools.site", "build")
-        assert done.returncode == 2
-        assert f"{name}: {why}" in done.stderr
-        assert not (copy.root / "site").exists()
-
-    name = copy.write_chapter(*SMALL)
-    for recorded in RECORDED:
-        (copy.root / recorded).write_text("{}")
-    assert_rejected("it has not been verified here")
+def test_an_output_that_depends_on_the_kernels(copy: Any) -> None:
+    copy.write_chapters(
+        {
+            "book/01-small.ipynb": ("import tfmr.errors",),
+            "book/02-kernels.ipynb": ("import os\nprint(os.environ.get('ATEN_CPU_CAPABILITY'))",),
+        }
+    )
+    assert copy.run("tools.plain").returncode == 2, "the chapters must be verified before"
     assert copy.verify().returncode == 0
-    for changed in CHANGED:
-        path = copy.root / changed
-        before = path.read_bytes()
-        path.write_bytes(before + b"\n")
-        assert_rejected(f"changed since it was verified: {changed}")
-        path.write_bytes(before)
-    assert "0 chapters run" in copy.verify().stdout, "all is as it was when it was verified"
+    done = copy.run("tools.plain")
+    assert done.returncode == 1
+    assert about("book/01-small.ipynb", done.stdout) == "verified"
+    assert "Cell outputs differ" in about("book/02-kernels.ipynb", done.stdout)
+
+    (copy.root / "book/02-kernels.ipynb").unlink()
+    assert "0 chapters run with plain kernels" in copy.run("tools.plain").stdout
+    assert copy.run("tools.plain", "--all").returncode == 0
+    copy.plant("tfmr/errors.py", "class TfmrError", "class  TfmrError")
+    assert copy.run("tools.plain").returncode == 2
+    assert copy.verify().returncode == 0
+    assert "1 chapters run with plain kernels, 0 failed" in copy.run("tools.plain").stdout
