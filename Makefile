@@ -41,11 +41,13 @@ $(INSTALLED): requirements.lock
 	@version='import sys; print(sys.version_info[:2])'; \
 	  test "$$($(PY) -c "import pip; $$version" 2>/dev/null)" = "$$($(PYTHON) -c "$$version")" || \
 	  $(PYTHON) -m venv --clear $(VENV)
-	@test -z '$(TORCH_INDEX)' || \
-	  $(PY) -m pip install --quiet --no-deps --retries 0 --timeout 20 \
-	    --index-url '$(TORCH_INDEX)' "$$(grep '^torch==' requirements.lock)" || \
-	  echo 'make: $(TORCH_INDEX) cannot be reached; the next step installs the default build of PyTorch' >&2
-	$(PY) -m pip install --quiet -r requirements.lock
+	@# The lock is complete for the build of PyTorch for the CPU, so that pip need not resolve it.
+	@# Python compiles what is imported, which is less than all that is installed.
+	@deps=; test -z '$(TORCH_INDEX)' || { \
+	  $(PY) -m pip install --quiet --no-compile --no-deps --retries 0 --timeout 20 \
+	    --index-url '$(TORCH_INDEX)' "$$(grep '^torch==' requirements.lock)" && deps=--no-deps; } || \
+	  echo 'make: $(TORCH_INDEX) cannot be reached; the next step installs the default build of PyTorch' >&2; \
+	  $(PY) -m pip install --quiet --no-compile $$deps -r requirements.lock
 	@touch $@
 
 $(READY): $(INSTALLED) pyproject.toml

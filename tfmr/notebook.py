@@ -24,8 +24,6 @@ from importlib.resources import files
 from types import TracebackType
 from typing import Any, cast
 
-import torch
-
 from tfmr.errors import TfmrError
 from tfmr.wording import joined
 
@@ -265,6 +263,8 @@ def _shapes(left: Any, right: Any) -> list[tuple[int, ...]]:
 
 def _broadcast(left: Any, right: Any) -> bool:
     """Whether two numbers or tensors can be compared element by element."""
+    import torch  # here, because it takes seconds, and most cells compare no tensors
+
     try:
         torch.broadcast_shapes(*_shapes(left, right))
     except RuntimeError:
@@ -281,6 +281,8 @@ def _difference(left: Any, right: Any) -> str:
     if shapes[0] != shapes[1]:
         parts.append(f"the shapes are {shapes[0]} and {shapes[1]}")
     if _broadcast(left, right):
+        import torch
+
         # The widest type: the other numbers, also booleans, can be converted to it.
         tensors = (torch.as_tensor(each).to("cpu", torch.cdouble) for each in (left, right))
         one, two = torch.broadcast_tensors(*tensors)

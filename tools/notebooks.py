@@ -22,7 +22,8 @@ from nbformat import NotebookNode
 
 from tools import ROOT, portable
 
-CELL_SECONDS = 120
+CELL_SECONDS = 900
+"""Time after which a cell that does not end is an error, also on a busy machine."""
 PNG_BYTES = 60_000
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"

@@ -139,6 +139,7 @@ def compare(paths: list[Path]) -> dict[Path, Outcome]:
         command = [
             *(sys.executable, "-m", "pytest", "-p", "tools.verify"),
             *f"--nbval --nbval-kernel-name=recorded --nbval-cell-timeout={CELL_SECONDS}".split(),
+            f"--nbval-kernel-startup-timeout={CELL_SECONDS}",
             *("-q", "--color=no", "-p", "no:cacheprovider"),
             *("-o", "addopts=", "-o", "filterwarnings=default"),
             *parallel.split(),

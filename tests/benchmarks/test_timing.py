@@ -101,7 +101,7 @@ def test_the_process_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     assert measuring.stdout.readline() == "at work\n"
     measuring.kill()
     # The pipe is closed when the last process has ended.
-    assert measuring.communicate(timeout=20)[0] == ""
+    assert measuring.communicate(timeout=50)[0] == ""
 
 
 SECONDS = {

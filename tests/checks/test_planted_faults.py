@@ -284,7 +284,7 @@ def test_a_chapter_is_run_again_if_something_that_it_read_changed(
         path.write_bytes((before or b"") + b"\n")
         why = verify.why_not_verified(copy.root / reading)
         path.unlink() if before is None else path.write_bytes(before)
-        changed = name if before is not None else f"{Path(name).parent.as_posix()}/"
+        changed = name if before is not None else Path(name).parent.as_posix()
         assert why == (f"changed since it was verified: {changed}" if name in READ else None), name
     (copy.root / "book/recorded.json").unlink()
     with pytest.raises(verify.NotVerifiedError, match=r"book/recorded\.json"):

@@ -29,37 +29,44 @@ SETTINGS = [
 ]
 
 
-def torchrun(*arguments: object) -> str:
-    """Train in two processes; the standard output."""
+def torchrun(*arguments: object) -> tuple[list[dict], str]:
+    """Train in two processes; the rows of scores, and the text on standard error."""
     done = subprocess.run(
         [sys.executable, "-m", *LAUNCH, "tfmr", "train", *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
-        timeout=180,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
 def test_two_processes_write_the_run_directory_of_one(tmp_path: Path, command) -> None:
+    """Also with sharded weights, and when the run is resumed."""
     pairs = pocket.generate("en-fr", 200, 0)
     files = [tmp_path / "a.en", tmp_path / "a.fr"]
     for side, file in enumerate(files):
         file.write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
     given = ["--files", *files, "--set", *SETTINGS]
     alone, two = tmp_path / "alone", tmp_path / "two"
-    command("train", *given, "train.grad_accum_steps=2", "--steps", 6, "--out", alone)
-    printed = torchrun(*given, "train.fsdp=true", "--steps", 4, "--out", two)
-    assert [json.loads(line)["step"] for line in printed.splitlines()] == [4]
-    torchrun(*given, "train.fsdp=true", "--steps", 6, "--out", two, "--resume")
+    expected, _ = command("train", *given, "train.grad_accum_steps=2", "--steps", 6, "--out", alone)
+    rows, messages = torchrun(*given, "train.fsdp=true", "--steps", 4, "--out", two)
+    assert [row["step"] for row in rows] == [4]
+    assert messages.count("parameters, ") == 1
+    assert "Warning" not in messages
+    rows, _ = torchrun(*given, "train.fsdp=true", "--steps", 6, "--out", two, "--resume")
+    row = json.loads(expected)
+    assert rows[-1]["valid_loss"] == pytest.approx(row["valid_loss"], rel=1e-3)
+    assert rows[-1]["model_step"] == row["model_step"]
 
     curves = [read_curve(folder / "curve.csv") for folder in (alone, two)]
     assert [step.step for step in curves[1]] == [1, 2, 3, 4, 5, 6]
     for one, other in zip(*curves, strict=True):
         assert other.loss == pytest.approx(one.loss, rel=1e-5)
-        assert other.tokens == one.tokens
+        assert other.grad_norm == pytest.approx(one.grad_norm, rel=1e-2)
+        assert (other.tokens, other.learning_rate) == (one.tokens, one.learning_rate)
     there = [{path.name for path in folder.iterdir()} for folder in (alone, two)]
     assert there[0] == there[1]
     assert {"best.safetensors", "curve.png", "checkpoints", "valid.csv"} < there[1]

@@ -35,7 +35,10 @@ def notebooks() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 @cache
 def layouts(name: str) -> tuple[Figure, list[MatplotlibFigure]]:
-    """The layout of an example for the text column, and the one for phones if it has one."""
+    """The layout of an example for the text column, and the one for phones if it has one.
+
+    The tests of one example follow each other (``scope="module"``), so that it is drawn once.
+    """
     fig = EXAMPLES[name]()
     phone = fig.narrow or narrow_layout(fig)
     return fig, [] if phone is None else [phone]
@@ -85,7 +88,7 @@ def test_there_is_an_example_of_every_function_of_the_book() -> None:
     assert len(used) > 60
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", EXAMPLES, scope="module")
 def test_no_text_is_cut_at_the_edge(name: str) -> None:
     fig, phones = layouts(name)
     for layout in (fig, *phones):
@@ -99,7 +102,7 @@ def test_a_text_that_is_cut_is_found() -> None:
     assert cut(fig) == {axes.get_xlabel()}
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", EXAMPLES, scope="module")
 def test_every_figure_can_be_read_on_a_phone(name: str) -> None:
     fig, phones = layouts(name)
     assert len(phones) == 1 or fig.get_figwidth() <= NARROW
@@ -114,7 +117,7 @@ def words(fig: MatplotlibFigure) -> set[str]:
     return set(re.findall(r"[^\W\d_]{3,}", " ".join(text.get_text() for text in texts(fig))))
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", EXAMPLES, scope="module")
 def test_both_layouts_show_the_same(name: str) -> None:
     fig, phones = layouts(name)
     for phone in phones:

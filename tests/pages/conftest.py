@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from tools import ROOT
 from tools.browser import FLAGS, browser
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tests.pages.live import Stage
 
 SITE = ROOT / "site" / "en"
+PATIENCE = 60_000
+"""Milliseconds after which what does not appear is a failure, also on a busy machine."""
+expect.set_options(timeout=PATIENCE)
 PHONE = {"has_touch": True, "is_mobile": True}
 
 CONTRAST = """() => {
@@ -122,7 +125,7 @@ class Visit:
         self.page.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
         figures = self.page.locator(".live-figure")
         for i in range(figures.count()):
-            figures.nth(i).locator(".live").wait_for(timeout=10_000)
+            figures.nth(i).locator(".live").wait_for(timeout=PATIENCE)
         return self.page
 
     def set_theme(self, theme: str) -> None:
@@ -212,7 +215,7 @@ def staged(
     from tests.pages.live import Stage
 
     for visit in guarded(chromium, base, **settings):
-        visit.page.set_default_timeout(10_000)
+        visit.page.set_default_timeout(PATIENCE)
         yield Stage(visit, folder, **look)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.pages.axe import AXE, RUN, SIDEBAR, STILL, TARGETS
 from tests.pages.conftest import SITE, Visit
@@ -20,16 +20,13 @@ MENUS = {
 
 def test_a_wide_formula_scrolls_in_a_box_with_a_name(visit: Visit) -> None:
     page = visit.open("06-position.html", width=320)
-    page.wait_for_timeout(300)
     box = page.locator("div.math[tabindex='0']").first
-    assert box.get_attribute("aria-label") == "Formula, scrolls sideways"
+    expect(box).to_have_attribute("aria-label", "Formula, scrolls sideways")
     box.focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(200)
-    assert box.evaluate("box => box.scrollLeft") > 0
+    page.wait_for_function("box => box.scrollLeft > 0", arg=box.element_handle())
     page.set_viewport_size({"width": 1280, "height": 900})
-    page.wait_for_timeout(300)
-    assert page.locator("div.math[tabindex]").count() == 0
+    expect(page.locator("div.math[tabindex]")).to_have_count(0)
 
 
 def test_code_fades_where_it_continues_beyond_the_edge(visit: Visit) -> None:
@@ -112,11 +109,12 @@ def test_the_contents_follow_the_reader(visit: Visit) -> None:
     for i in (1, links.count() // 2, links.count() - 1):
         target = links.nth(i).get_attribute("href") or ""
         page.evaluate("id => document.getElementById(id).scrollIntoView()", target[1:])
-        page.wait_for_timeout(150)
         current = page.locator("#pst-page-toc-nav a[aria-current]")
-        assert current.count() == 1
         if i < links.count() - 1 and not target.startswith("#solution"):
-            assert current.get_attribute("href") == target
+            expect(current).to_have_attribute("href", target)
+        else:
+            page.wait_for_timeout(150)
+        expect(current).to_have_count(1)
         assert current.evaluate(
             "link => { const box = link.getBoundingClientRect();"
             " return box.top >= 0 && box.bottom <= innerHeight; }"

@@ -135,8 +135,9 @@ def test_other_page_stands_by_itself(other: Visit) -> None:
 def test_code_can_be_copied(visit: Visit) -> None:
     page = visit.open("index.html")
     page.locator("button.copybtn").first.click(force=True)
-    page.wait_for_timeout(100)
-    assert page.evaluate("navigator.clipboard.readText()").startswith("make lab")
+    page.wait_for_function(
+        "async () => (await navigator.clipboard.readText()).startsWith('make lab')"
+    )
 
 
 @pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)

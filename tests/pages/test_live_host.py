@@ -140,10 +140,10 @@ def test_a_change_is_announced_once_and_no_change_each_time(stage: Stage) -> Non
     )
     text = status(live)
     live.get_by_label("causal mask").check()
-    for choice in ("dot products", "vectors"):
-        live.page.wait_for_timeout(50)
+    for n, choice in enumerate(("dot products", "vectors"), start=1):
+        live.page.wait_for_function("n => window.announced.length === n", arg=n)
         live.get_by_role("radio", name=choice).check()
-    live.page.wait_for_timeout(50)
+    live.page.wait_for_function("() => window.announced.length === 3")
     announced = live.page.evaluate("window.announced")
     assert [line.startswith("Unchanged: ") for line in announced] == [False, True, True]
     assert text not in announced[0]

@@ -1,6 +1,8 @@
-"""One of several processes, started by torchrun for test_distributed.py: trains a tiny model.
+"""Processes that train a tiny model, for test_distributed.py.
 
-Usage: ``worker.py FOLDER SCENARIO``. The scenario "compile" is for a single process.
+``worker.py FOLDER SCENARIO PROCESSES`` starts them with the launcher of ``torchrun``, as forks, so
+that PyTorch is imported once. Without PROCESSES, the program itself is the process; the scenario
+"compile" is for a single one.
 """
 
 import dataclasses
@@ -14,6 +16,8 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+from torch.distributed.elastic.multiprocessing.errors import record
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import Batches
@@ -53,7 +57,7 @@ def save(path: Path, trainer: Trainer, curve: list[StepRecord]) -> None:
     if trainer.world.is_main:
         for name, weight in averaged.named_parameters():
             tensors[f"averaged.{name}"] = weight.detach().clone()
-        progress["curve"] = [dataclasses.asdict(record) for record in curve]
+        progress["curve"] = [dataclasses.asdict(step) for step in curve]
         save_file(tensors, path.with_suffix(".safetensors"))
         path.with_suffix(".json").write_text(json.dumps(progress))
     trainer.world.barrier()
@@ -67,29 +71,21 @@ def load(path: Path, trainer: Trainer) -> None:
 
 
 def compare(folder: Path, world: World) -> None:
-    """Train with DDP and FSDP: uninterrupted, stopped, and resumed from a single process."""
+    """Train with DDP and FSDP: uninterrupted, stopped, resumed, and resumed from one process."""
     for method, fsdp in (("ddp", False), ("fsdp", True)):
         for grad_accum_steps in (1, 2):
             straight = make_trainer(world, grad_accum_steps=grad_accum_steps, fsdp=fsdp)
             save(folder / f"{method}{grad_accum_steps}", straight, straight.run(steps=STEPS))
         stopped = make_trainer(world, grad_accum_steps=1, fsdp=fsdp)
         save(folder / f"{method}1-stopped", stopped, stopped.run(steps=3))
-        # Each process has another seed: the weights of the main process must be used.
-        resumed = make_trainer(world, grad_accum_steps=2, fsdp=fsdp, seed=40 + world.rank)
-        load(folder / "single4", resumed)
-        save(folder / f"{method}2-after-single", resumed, resumed.run(steps=STEPS))
-
-
-def resume(folder: Path, world: World) -> None:
-    """Train uninterrupted, and with a stop."""
-    for method, fsdp in (("ddp", False), ("fsdp", True)):
-        straight = make_trainer(world, grad_accum_steps=1, fsdp=fsdp)
-        save(folder / method, straight, straight.run(steps=STEPS))
-        stopped = make_trainer(world, grad_accum_steps=1, fsdp=fsdp)
-        save(folder / f"{method}-stopped", stopped, stopped.run(steps=3))
-        resumed = make_trainer(world, grad_accum_steps=1, fsdp=fsdp, seed=40 + world.rank)
-        load(folder / f"{method}-stopped", resumed)
-        save(folder / f"{method}-resumed", resumed, resumed.run(steps=STEPS))
+        for start, steps, name in (
+            (f"{method}1-stopped", 1, f"{method}1-resumed"),
+            ("single6", 2, f"{method}2-after-single"),
+        ):
+            # Each process has another seed: the weights of the main process must be used.
+            resumed = make_trainer(world, grad_accum_steps=steps, fsdp=fsdp, seed=40 + world.rank)
+            load(folder / start, resumed)
+            save(folder / name, resumed, resumed.run(steps=STEPS))
 
 
 def fail(folder: Path, world: World, scenario: str) -> None:
@@ -97,11 +93,11 @@ def fail(folder: Path, world: World, scenario: str) -> None:
     training = make_trainer(world, grad_accum_steps=1)
     curve: list[StepRecord] = []
 
-    def on_step(record: StepRecord) -> None:
-        curve.append(record)
-        if record.step == 3:
+    def on_step(step: StepRecord) -> None:
+        curve.append(step)
+        if step.step == 3:
             save(folder / "run", training, curve)
-        if record.step == 4:
+        if step.step == 4:
             if scenario == "busy" and world.is_main:
                 time.sleep(600)
             if scenario == f"kill{world.rank}" or scenario == "busy":
@@ -123,7 +119,7 @@ def compare_compiled(world: World) -> None:
         model = Transformer(dataclasses.replace(MODEL, dropout=0.0))
         config = dataclasses.replace(CONFIG, compile=compile)
         training = Trainer(model, Batches(PAIRS, 9, 0, 12), config, world)
-        curves.append([(record.loss, record.grad_norm) for record in training.run(steps=STEPS)])
+        curves.append([(step.loss, step.grad_norm) for step in training.run(steps=STEPS)])
         averaged = training.averaged_model()
         assert not any(part._compiled_call_impl for part in averaged.modules())
     assert curves[0] == curves[1]
@@ -131,22 +127,33 @@ def compare_compiled(world: World) -> None:
     print(json.dumps({"graphs": counts["stats"]["unique_graphs"], "breaks": counts["graph_break"]}))
 
 
-def main() -> None:
-    """Run the scenario that the command line names."""
+def work(folder: Path, scenario: str) -> None:
+    """Run a scenario in one of the processes."""
     torch.set_num_threads(1)
-    folder, scenario = Path(sys.argv[1]), sys.argv[2]
     if scenario == "silent":
         distributed.TIMEOUT = timedelta(seconds=3)
     interrupt.GRACE_SECONDS = 1.0
     with World.join() as world:
         if scenario == "compare":
             compare(folder, world)
-        elif scenario == "resume":
-            resume(folder, world)
         elif scenario == "compile":
             compare_compiled(world)
         else:
             fail(folder, world, scenario)
+
+
+@record
+def main() -> None:
+    """Run the scenario that the command line names."""
+    folder, scenario, *processes = sys.argv[1:]
+    if not processes:
+        return work(Path(folder), scenario)
+    config = LaunchConfig(
+        **{"min_nodes": 1, "max_nodes": 1, "nproc_per_node": int(processes[0])},
+        **{"run_id": "test", "rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"},
+        **{"max_restarts": 0, "start_method": "fork"},
+    )
+    return elastic_launch(config, work)(Path(folder), scenario)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def engine(model: Path) -> Iterator[Engine]:
         yield Engine(process)
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
 
 
 def captions() -> list[str]:
