@@ -65,6 +65,7 @@ class Copy:
         """Write chapters, given by their names and code cells, and execute them."""
         for name, cells in sources.items():
             notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
+            (self.root / name).parent.mkdir(exist_ok=True)
             (self.root / name).write_text(normal_form(notebook), "utf-8")
         done = self.run("tools.notebooks", "refresh", *sources)
         assert done.returncode == 0, done.stderr

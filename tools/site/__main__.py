@@ -1,11 +1,13 @@
 """Build the book's site, and serve it locally.
 
-``python -m tools.site build`` requires that all chapters are verified, builds the pages with
-warnings as errors, and then replaces ``site/en/``; if a build fails, the previous site remains.
+``python -m tools.site build`` builds the pages, with warnings as errors, verifies the chapters that
+are not verified meanwhile, and then replaces ``site/en/``; if either fails, the previous site
+remains.
 ``python -m tools.site serve`` serves the site on this machine.
 """
 
 import argparse
+import subprocess
 import sys
 
 from tools import ROOT, vendor
@@ -27,11 +29,17 @@ def serve(port: int) -> None:
             print()
 
 
+def require_success(verifying: "subprocess.Popen[bytes]") -> None:
+    """Wait for the verification; raise :class:`NotVerifiedError` unless all chapters passed."""
+    verifying.wait()
+    require_verified()
+
+
 def main() -> int:
     """Build or serve the site; the exit status is 2 on failure."""
     parser = argparse.ArgumentParser(prog="python -m tools.site", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("build", help="build site/en/ from verified chapters")
+    commands.add_parser("build", help="verify the chapters and build site/en/")
     serving = commands.add_parser("serve", help="serve site/ on this machine")
     serving.add_argument("--port", type=int, default=8000, help="default: 8000; 0: any free port")
     arguments = parser.parse_args()
@@ -39,10 +47,10 @@ def main() -> int:
         if arguments.command == "serve":
             serve(arguments.port)
             return 0
-        require_verified()
         vendor.install()
         print("site: building the pages, with warnings as errors", flush=True)
-        build()
+        with subprocess.Popen([sys.executable, "-m", "tools.verify"], cwd=ROOT) as verifying:
+            build(ready=lambda: require_success(verifying))
         print(f"site: the book is in {SITE.relative_to(ROOT)}/; `make serve` serves it")
     except (NotVerifiedError, SiteError, vendor.VendorError) as problem:
         print(f"site: {problem}", file=sys.stderr)

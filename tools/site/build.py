@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tools import ROOT
@@ -48,11 +49,15 @@ def build_pages(root: Path, out: Path) -> Path:
     return pages
 
 
-def build(root: Path = ROOT, site: Path = SITE) -> Path:
-    """Build the verified book into ``site``; return the folder of its pages."""
+def build(root: Path = ROOT, site: Path = SITE, ready: Callable[[], object] = lambda: None) -> Path:
+    """Build the verified book into ``site``; return the folder of its pages.
+
+    ``ready`` is called before the previous site is replaced, and may raise an exception instead.
+    """
     site.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=site, prefix=".building-") as temporary:
         pages = build_pages(root, Path(temporary))
+        ready()
         (pages / ".buildinfo").unlink(missing_ok=True)
         target, old = site / LANGUAGE, Path(temporary) / "old"
         if target.exists():
