@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from tools import ROOT
-from tools.notebooks import normal_form
+from tools.notebooks import normal_form, read
 
 COPIED = ("tfmr", "tools", "tests/conftest.py", "pyproject.toml", "requirements.lock")
 
@@ -37,13 +37,15 @@ class Copy:
             shutil.copy(source, target)
         return target
 
-    def chapter(self, pattern: str) -> str:
-        """Add all pages, to which chapters link; return the chapter that matches ``pattern``."""
-        for suffix in ("*.ipynb", "*.md", "*.bib"):
-            for page in (ROOT / "book").glob(suffix):
-                self.add(page.relative_to(ROOT).as_posix())
-        [path] = (ROOT / "book").glob(pattern)
-        return path.relative_to(ROOT).as_posix()
+    def chapter(self, pattern: str, cells: int) -> str:
+        """Add the first code cells of the chapter that matches ``pattern``; return its name."""
+        [original] = (ROOT / "book").glob(pattern)
+        name = original.relative_to(ROOT).as_posix()
+        notebook = read(self.add(name))
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        notebook.cells = code[:cells]
+        (self.root / name).write_text(normal_form(notebook), "utf-8")
+        return name
 
     def write_chapter(
         self, *sources: str, name: str = "book/01-small.ipynb", **settings: str

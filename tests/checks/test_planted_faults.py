@@ -166,14 +166,14 @@ BASE = ("tfmr/position.py", "base: float = 10000.0", "base: float = 1000.0")
 
 
 @pytest.mark.parametrize(
-    ("fault", "chapter"),
-    [(SQRT, "04-*.ipynb"), (CAUSAL, "04-*.ipynb"), (BASE, "06-*.ipynb")],
+    ("fault", "chapter", "cells"),
+    [(SQRT, "04-*.ipynb", 16), (CAUSAL, "04-*.ipynb", 32), (BASE, "06-*.ipynb", 8)],
     ids=["sqrt-dropped", "mask-off-by-one", "base-1000"],
 )
 def test_a_fault_in_the_package_fails_the_chapter(
-    copy: Any, fault: tuple[str, str, str], chapter: str
+    copy: Any, fault: tuple[str, str, str], chapter: str, cells: int
 ) -> None:
-    name = copy.chapter(chapter)
+    name = copy.chapter(chapter, cells)
     copy.plant(*fault)
     assert_fails(copy.verify(name), name, "Unexpected output fields", "stderr")
 
