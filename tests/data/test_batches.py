@@ -1,3 +1,4 @@
+import dataclasses
 import random
 
 import pytest
@@ -224,3 +225,10 @@ def test_an_empty_sentence_is_rejected():
     rejects(lambda: Batches([([5], [])], 10, 0, 9), "target of pair 1")
     rejects(lambda: pad([[5], []]), "sentence 1", "has none")
     rejects(lambda: pad([]), "got none")
+
+
+def test_a_batch_cannot_be_changed() -> None:
+    """The loss module, the trainer and the records of a step share it."""
+    batch = collate([([4, 5], [6])])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        batch.source = batch.target_in  # type: ignore[misc]

@@ -425,3 +425,59 @@ def test_a_step_uses_the_setting_of_the_machine_and_restores_it(
         trainer.run(steps=1)
         assert torch.get_float32_matmul_precision() == "high"
     assert found == [setting, setting]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("grad_accum_steps", [1, 2])
+def test_the_processes_share_one_sequence_of_batches(size: int, grad_accum_steps: int) -> None:
+    """Three processes tell the next epoch's first batch apart from its mirror image."""
+    batches = Batches(PAIRS, 9, 0, 12)
+    assert math.gcd(batches.count(), 3) == 1
+    single = make_trainer(grad_accum_steps=1)
+    single.batches = batches
+    steps = 3 * single.batches.count()
+    expected = [batch for [batch], _, _ in islice(single.upcoming_batches(), 2 * size * steps)]
+    own = []
+    for rank in range(size):
+        trainer = make_trainer(grad_accum_steps=grad_accum_steps)
+        trainer.batches, trainer.world = batches, World(rank, size)
+        own.append([*islice(trainer.upcoming_batches(), steps)])
+    for step, parts in enumerate(zip(*own, strict=True)):
+        assert len({(epoch, done) for _, epoch, done in parts}) == 1
+        for index in range(grad_accum_steps):
+            for rank, (batches, _, _) in enumerate(parts):
+                other = expected[(step * grad_accum_steps + index) * size + rank]
+                assert torch.equal(batches[index].source, other.source)
+                assert torch.equal(batches[index].target_out, other.target_out)
+
+
+def forbidden(*_: object, **__: object) -> None:
+    raise AssertionError("not needed here")
+
+
+def test_a_model_is_copied_for_its_average(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer()
+    trainer.run(steps=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Transformer, "__init__", forbidden)
+        model = trainer.averaged_model()
+    weights = named_weights(model)
+    assert all(torch.equal(weights[name], ema) for name, ema in trainer.ema.items())
+
+
+def test_a_sharded_model_is_built_anew_for_its_average(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sharded modules cannot be copied. Here the process is alone and its shard is everything."""
+    trainer = make_trainer()
+    trainer.run(steps=2)
+    trainer.config = dataclasses.replace(trainer.config, fsdp=True)
+    trainer.world = World(1, 2)
+    before = torch.get_rng_state()
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer_module.copy, "deepcopy", forbidden)
+        model = trainer.averaged_model()
+    assert torch.equal(torch.get_rng_state(), before)
+    weights = named_weights(model)
+    assert all(torch.equal(weights[name], ema) for name, ema in trainer.ema.items())
+    assert trainer.state_dict()[0] == {}, "the main process holds the gathered state"
+    trainer.world = World(0, 2)
+    assert trainer.state_dict()[0].keys() >= {f"ema.{name}" for name in trainer.ema}
