@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from tfmr import registry
+from tfmr.commands.train import Train
 from tfmr.data import corpora, pocket
 from tfmr.data.corpus import Corpus
-from tfmr.train.config import find_recipe, read_recipe
+from tfmr.train.config import Recipe, find_recipe, read_recipe
 from tfmr.train.run_dir import read_curve
 from tfmr.train.trainer import StepRecord, Trainer
 
@@ -54,6 +56,22 @@ def test_steps_seed_and_threads(train, tmp_path: Path) -> None:
     assert f"{results['parameters']:,} parameters, {results['vocab_size']:,} tokens" in err
     assert "python -m tfmr translate --model a" in err
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_repeated_options_add_up(monkeypatch: pytest.MonkeyPatch, command) -> None:
+    recipes: list[Recipe] = []
+    monkeypatch.setattr(
+        Train, "_run", lambda _, folder, corpus, recipe, world: recipes.append(recipe)
+    )
+    command("train", "--set", "model.d_model=32", "model.n_heads=2", "--set", "model.d_ff=48",
+            "--steps", 4, "--steps", 2, 8, "--set", "train.seed=5", "train.seed=6")  # fmt: skip
+    command("train", "--minutes", 1, "--minutes", 0.5)
+    [first, second] = recipes
+    model = registry.config_to_dict(first.model)
+    assert (model["d_model"], model["n_heads"], model["d_ff"]) == (32, 2, 48)
+    assert first.budget.steps == (4, 2, 8)
+    assert first.train.seed == 6, "of one value given twice, the last is used"
+    assert second.budget.minutes == (1.0, 0.5)
 
 
 def test_the_seed_determines_the_curve(train) -> None:

@@ -6,11 +6,13 @@ import shlex
 import sys
 import tomllib
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
 import tyro
+from tyro.conf import UseAppendAction
 
 from tfmr.checkpoint import write_atomic
 from tfmr.commands.data import Data
@@ -40,16 +42,17 @@ class Train:
         ),
     ] = None
     overrides: Annotated[
-        tuple[str, ...],
+        UseAppendAction[tuple[tuple[str, ...], ...]],
         tyro.conf.arg(
             name="set",
             metavar="TABLE.NAME=VALUE ...",
-            help="Override values of the recipe, as in --set train.peak_lr=1e-3 model.dropout=0.2.",
+            help="Override values of the recipe, as in --set train.peak_lr=1e-3 model.dropout=0.2. "
+            "The option may be repeated.",
             help_behavior_hint="(default: none)",
         ),
     ] = ()
     minutes: Annotated[
-        tuple[float, ...],
+        UseAppendAction[tuple[tuple[float, ...], ...]],
         tyro.conf.arg(
             help="Training time in minutes, evaluation excluded. With several numbers, the model "
             "is evaluated at each.",
@@ -57,7 +60,7 @@ class Train:
         ),
     ] = ()
     steps: Annotated[
-        tuple[int, ...],
+        UseAppendAction[tuple[tuple[int, ...], ...]],
         tyro.conf.arg(
             help="Number of training steps, instead of --minutes. With several numbers, the model "
             "is evaluated at each.",
@@ -139,7 +142,7 @@ class Train:
     def _override(self, recipe: Recipe) -> Recipe:
         """The recipe with the values that the options override."""
         overrides: dict[str, Any] = {}
-        for override in self.overrides:
+        for override in chain(*self.overrides):
             name, equals, value = override.partition("=")
             require(
                 bool(equals),
@@ -153,7 +156,8 @@ class Train:
             if option is not None:
                 overrides[name] = option
         if self.minutes or self.steps:
-            overrides |= {"budget.minutes": self.minutes, "budget.steps": self.steps}
+            limits = {"budget.minutes": self.minutes, "budget.steps": self.steps}
+            overrides |= {name: tuple(chain(*values)) for name, values in limits.items()}
         return recipe.with_overrides(overrides)
 
     def _run(self, folder: Path, corpus: Corpus, recipe: Recipe, world: World) -> None:
