@@ -17,6 +17,7 @@ import os
 import re
 import sys
 from io import TextIOWrapper
+from pathlib import Path
 from traceback import print_exception
 
 from tfmr.errors import TfmrError, require
@@ -27,6 +28,8 @@ from tfmr.errors import TfmrError, require
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 TRACEBACK = "--traceback"
+LONGEST = 2000
+"""Maximum number of characters of a message."""
 OUT_OF_MEMORY = re.compile(
     r"out of memory|not enough memory|can't allocate memory|cannot allocate memory|bad_alloc"
     r"|unable to allocate|failed to map segment",
@@ -112,13 +115,19 @@ def _take_traceback_option() -> bool:
 
 
 def _prepare_streams() -> None:
-    """Write UTF-8, in which sentences are read, in every locale; require an output."""
+    """Write UTF-8, in which sentences are read, in every locale; require an output and a folder."""
     if sys.stderr is None:  # closed by the shell; print would write to standard output instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open until the process ends
     require(
         sys.stdout is not None,
         "expected an open standard output, got a closed one; redirect it to a file or to /dev/null",
     )
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise TfmrError(
+            "expected to start in a folder, but the current one has been deleted; change to another"
+        ) from None
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -162,8 +171,11 @@ def _explain(error: BaseException) -> tuple[int, str]:
 def _report(message: str) -> None:
     """Print a message as one line of printable characters on standard error."""
     printable = "".join(each if each.isprintable() else " " for each in message)
+    line = " ".join(printable.split())
+    if len(line) > LONGEST:  # it quotes something long; what to do stands at the end
+        line = f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
     try:
-        print(f"tfmr: {' '.join(printable.split())}", file=sys.stderr, flush=True)
+        print(f"tfmr: {line}", file=sys.stderr, flush=True)
     except OSError:  # standard error is full or closed; the exit status remains
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 

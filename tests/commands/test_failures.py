@@ -105,6 +105,28 @@ def test_traceback_may_be_a_sentence_and_is_no_part_of_the_arguments(
     assert sys.argv == ["tfmr", "translate", "a", "--", "--traceback"]
 
 
+@pytest.mark.parametrize("value", ["[" * 3000, "9" * 5000, "{a=" * 2000])
+def test_a_value_that_no_parser_accepts(rejected, value: str) -> None:
+    line = rejected("train", "--set", f"train.seed={value}")
+    assert "train.seed" in line
+    assert len(line) < 1000
+    Path("recipe.toml").write_text(f"about = {value}\n")
+    assert "recipe.toml" in rejected("train", "--recipe", "recipe.toml")
+
+
+def test_a_long_message_keeps_its_ends(rejected) -> None:
+    line = rejected("translate", "--model", "x" * 200_000, "a")
+    assert len(line) < 2100
+    assert "File name too long" in line
+
+
+def test_a_deleted_folder(rejected, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    os.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert "folder" in rejected("recipes")
+
+
 def shell(command: str, **variables: str) -> tuple[int, str, str]:
     """Run a command line in which ``tfmr`` is the program: status, output, errors."""
     settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | variables

@@ -180,6 +180,7 @@ def test_an_id_outside_the_vocabulary_is_rejected():
     [
         ("", ["in JSON"]),
         ("[1, 2]", ["tfmr tokenizer 1", "list"]),
+        ("[" * 100_000, ["in JSON", "recursion"]),
         ('{"model": {"type": "BPE"}}', ["tfmr tokenizer 1", "None", "Tokenizer.save"]),
         (f'{{"format": "{FORMAT}"}}', ["damaged", "kind"]),
         (f'{{"format": "{FORMAT}", "kind": "words", "vocabulary": "abc"}}', ["damaged", "list"]),

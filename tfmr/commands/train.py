@@ -17,7 +17,7 @@ from tyro.conf import UseAppendAction
 from tfmr.checkpoint import write_atomic
 from tfmr.commands.data import Data
 from tfmr.data.corpus import Corpus
-from tfmr.errors import require
+from tfmr.errors import TfmrError, require
 from tfmr.train.config import Recipe, find_recipe, read_recipe
 from tfmr.train.distributed import World, exit_process
 from tfmr.train.run import Run
@@ -152,6 +152,11 @@ class Train:
                 overrides[name] = tomllib.loads(f"value = {value}")["value"]
             except tomllib.TOMLDecodeError:  # a string without quotes
                 overrides[name] = value
+            except (ValueError, RecursionError) as error:  # thousands of digits or brackets
+                raise TfmrError(
+                    f"--set expects a value in TOML for {name}, got {value[:40]}… ({error}): "
+                    "correct it"
+                ) from error
         for name, option in (("train.seed", self.seed), ("evaluation.patience", self.patience)):
             if option is not None:
                 overrides[name] = option

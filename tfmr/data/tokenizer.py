@@ -155,7 +155,7 @@ class Tokenizer:
         """
         try:
             content: Any = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise TfmrError(f"expected {where} to be a tokenizer in JSON: {error}") from None
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         require(

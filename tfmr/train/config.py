@@ -342,7 +342,7 @@ def read_recipe(path: str | os.PathLike[str]) -> Recipe:
         values = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise TfmrError(f"cannot read the recipe {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of undecodable bytes and deep brackets
         raise TfmrError(f"the recipe {path} is not valid TOML: {error}") from error
     return Recipe.from_dict(values, where=path.name)
 
