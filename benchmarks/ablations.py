@@ -17,7 +17,7 @@ import torch
 from tqdm import tqdm
 
 from benchmarks import record
-from benchmarks.paired import Difference, paired_difference
+from benchmarks.intervals import Difference, paired_difference
 from benchmarks.record import Record, Row
 from benchmarks.tables import NOTHING, Claims, grouped, markdown, select
 from tfmr import registry

@@ -116,16 +116,16 @@ def copy_task(
 
 def train(model: Seq2Seq, steps: int) -> None:
     """Adam with a learning rate that decreases linearly to zero; one length per batch."""
-    optimiser = torch.optim.Adam(model.parameters(), lr=PEAK_LR)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, steps)
+    optimizer = torch.optim.Adam(model.parameters(), lr=PEAK_LR)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
     for _ in range(steps):
         length = int(torch.randint(1, LENGTHS[-1] + 1, ()))
         digits, previous, expected = copy_task(length, BATCH)
         scores = model(digits, previous)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         F.cross_entropy(scores.flatten(0, 1), expected.flatten()).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
         schedule.step()
     model.eval()
 

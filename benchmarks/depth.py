@@ -35,7 +35,7 @@ from torch.nn.utils import get_total_norm
 from tqdm import tqdm
 
 from benchmarks import record
-from benchmarks.paired import paired_difference
+from benchmarks.intervals import paired_difference
 from benchmarks.record import Record, Row
 from benchmarks.tables import Claims, grouped, markdown, select, spread
 from tfmr.attention import MultiHeadAttention, causal_mask
@@ -358,16 +358,16 @@ def train(
     weights, _ = stack_module_state(list(stacks))
     stack = stacks[0]
     losses_of = vmap(lambda weights, *batch: functional_call(stack, weights, batch))
-    optimiser = torch.optim.Adam(weights.values(), lr=peak_lr, betas=BETAS, eps=EPS, fused=True)
+    optimizer = torch.optim.Adam(weights.values(), lr=peak_lr, betas=BETAS, eps=EPS, fused=True)
     generators = [rng(seed) for seed in seeds]
     curves = []
     for step in range(1, steps + 1):
-        optimiser.param_groups[0]["lr"] = peak_lr * min(1, step / max(warmup, 1))
+        optimizer.param_groups[0]["lr"] = peak_lr * min(1, step / max(warmup, 1))
         batches = zip(*(stack.batch(generator) for generator in generators), strict=True)
         losses = losses_of(weights, *map(torch.stack, batches))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         losses.sum().backward()
-        optimiser.step()
+        optimizer.step()
         curves.append(losses.detach())
     return torch.stack(curves, dim=1).tolist()
 

@@ -166,15 +166,15 @@ class Network(nn.Module):
 
 def train(network: Network, distances: tuple[int, ...], steps: int) -> None:
     """Adam with a learning rate that decreases linearly to zero; one distance per batch."""
-    optimiser = torch.optim.Adam(network.parameters(), lr=PEAK_LR)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, steps)
+    optimizer = torch.optim.Adam(network.parameters(), lr=PEAK_LR)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
     for _ in range(steps):
         distance = distances[int(torch.randint(len(distances), ()))]
         x, first = draw(distance, BATCH)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         F.cross_entropy(network(x), first).backward()
         nn.utils.clip_grad_norm_(network.parameters(), MAX_GRAD_NORM)
-        optimiser.step()
+        optimizer.step()
         schedule.step()
 
 

@@ -29,8 +29,7 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from benchmarks import prefixes, record
-from benchmarks.bootstrap import interval, ratio_of_sums, resample
-from benchmarks.paired import paired_difference
+from benchmarks.intervals import interval, paired_difference, ratio_of_sums, resample
 from benchmarks.record import Record, Row
 from benchmarks.tables import NOTHING, RANGE, Claims, count, grouped, markdown, select, spread
 from tfmr.data import corpora

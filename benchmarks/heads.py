@@ -2,7 +2,7 @@
 
 Each head and each sublayer is ablated alone, without retraining. The model is evaluated on the
 validation set: cross-entropy in nats per token, and BLEU of greedy decoding. The increase in the
-cross-entropy and the decrease in BLEU have intervals (:mod:`benchmarks.bootstrap`). Michel et al.
+cross-entropy and the decrease in BLEU have intervals (:mod:`benchmarks.intervals`). Michel et al.
 (2019), sections 3.2 and 3.3; Voita et al. (2019).
 """
 
@@ -18,10 +18,10 @@ from jaxtyping import Float
 from tqdm import tqdm
 
 from benchmarks import record
-from benchmarks.bootstrap import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
+from benchmarks.analysis import MODEL, Analysis, weights_fingerprint
+from benchmarks.intervals import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
 from benchmarks.record import Record, Row
 from benchmarks.tables import NOTHING, Claims, grouped, markdown, select
-from benchmarks.trained import MODEL, Analysis, weights_fingerprint
 from tfmr import checkpoint
 from tfmr.analysis import ablate_head, ablate_sublayer
 from tfmr.attention import MultiHeadAttention

@@ -19,7 +19,7 @@
 ``decoding``
     BLEU of greedy decoding and of beam search, with the interval of the difference.
 
-Intervals are 95 % bootstrap intervals over sentences or pairs (:mod:`benchmarks.bootstrap`).
+Intervals are 95 % bootstrap intervals over sentences or pairs (:mod:`benchmarks.intervals`).
 """
 
 from collections import defaultdict
@@ -38,11 +38,11 @@ from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
 from benchmarks import record
-from benchmarks.bootstrap import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
+from benchmarks.analysis import Analysis
+from benchmarks.intervals import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
 from benchmarks.minimal_pairs import PAIRS, MinimalPair
 from benchmarks.record import Record, Row
 from benchmarks.tables import Claims, markdown, only, select
-from benchmarks.trained import Analysis
 from tfmr.analysis import (
     ablate_sublayer,
     logit_lens,

@@ -18,7 +18,7 @@ import torch
 from tqdm import tqdm
 
 from benchmarks import record
-from benchmarks.bootstrap import bleu_statistics, corpus_bleu, interval, resample
+from benchmarks.intervals import bleu_statistics, corpus_bleu, interval, resample
 from benchmarks.quality import table as table
 from tfmr.checkpoint import load_translator
 from tfmr.data import corpora

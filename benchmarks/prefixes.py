@@ -144,7 +144,7 @@ def train_t5(examples: Sequence[IdPair], steps: int, seed: int) -> T5:
             lambda: loss(model, next(batches)),
             steps,
             PEAK_LR,
-            make_optimiser=torch.optim.Adafactor,
+            make_optimizer=torch.optim.Adafactor,
         )
     return model
 

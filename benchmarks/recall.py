@@ -113,13 +113,13 @@ def accuracy_after_training(stack: Stack[Any], distance: int, steps: int) -> flo
     """The accuracy on new sequences of ``stack`` with a linear classifier on its last output."""
     classifier = nn.Linear(D_HIDDEN, SYMBOLS)
     parameters = [*stack.parameters(), *classifier.parameters()]
-    optimiser = torch.optim.Adam(parameters, lr=LEARNING_RATE)
+    optimizer = torch.optim.Adam(parameters, lr=LEARNING_RATE)
     for _ in range(steps):
         x, first = draw(distance, BATCH)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         F.cross_entropy(classifier(stack(x)[0][:, -1]), first).backward()
         nn.utils.clip_grad_norm_(parameters, MAX_GRAD_NORM)
-        optimiser.step()
+        optimizer.step()
     with torch.no_grad():
         x, first = draw(distance, TEST)
         predicted = classifier(stack(x)[0][:, -1]).argmax(-1)

@@ -71,14 +71,14 @@ def measure(name: str, blocks: int, steps: Sequence[int]) -> Iterator[Row]:
     """Train one stack; yield its state after each of ``steps``."""
     torch.manual_seed(SEED)
     stack = PreviousToken(name, blocks, matched=True)
-    optimiser = torch.optim.Adam(stack.parameters(), lr=PEAK_LR, betas=BETAS, eps=EPS)
+    optimizer = torch.optim.Adam(stack.parameters(), lr=PEAK_LR, betas=BETAS, eps=EPS)
     generator = rng(SEED)
     for step in range(max(steps) + 1):
         if step in steps:
             yield {"stack": name, "blocks": blocks, "step": step, **state(stack)}
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         stack(*stack.batch(generator)).backward()
-        optimiser.step()
+        optimizer.step()
 
 
 def state(stack: PreviousToken) -> Row:

@@ -248,11 +248,11 @@ def test_truncated_bptt_continues_from_given_states_and_with_updated_weights():
     _, states = stack(x[:, :4])
     (loss,) = truncated_bptt(stack, chunks(x[:, 4:], y[:, 4:], 4), squared_error, states)
     assert_close(loss, squared_error(stack(x)[0][:, 4:], y[:, 4:]))
-    optimiser = torch.optim.SGD(stack.parameters(), lr=0.01)
+    optimizer = torch.optim.SGD(stack.parameters(), lr=0.01)
     for loss in truncated_bptt(stack, chunks(x, y, 2), squared_error):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
 
 
 def test_detach_keeps_values_and_structure():

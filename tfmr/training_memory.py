@@ -31,7 +31,7 @@ ID = 8
 """Bytes of a token id."""
 
 
-def state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, int]:
+def state_bytes(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, int]:
     """The bytes of weights, gradients and optimiser state, as they are at this moment.
 
     Before the first step there are no gradients, and an optimiser such as Adam has no state.
@@ -45,7 +45,7 @@ def state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str,
     state = [
         value
         for weight in weights
-        for value in optimiser.state.get(weight, {}).values()
+        for value in optimizer.state.get(weight, {}).values()
         if isinstance(value, Tensor) and value.dim() > 0
     ]
     gradients = [weight.grad for weight in weights if weight.grad is not None]

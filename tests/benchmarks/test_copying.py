@@ -73,5 +73,5 @@ def test_the_record_has_a_row_for_each_variant_and_seed(tmp_path: Path) -> None:
 
 
 def test_too_small_numbers_raise(tmp_path: Path) -> None:
-    with pytest.raises(TfmrError, match="1 or more, got 600 and 0"):
+    with pytest.raises(TfmrError, match=r"1.*got 600.*0"):
         Copying(count=0, out=tmp_path / "copying.json")()

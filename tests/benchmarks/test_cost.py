@@ -47,7 +47,7 @@ def test_standard_error_equals_the_scatter_of_the_exponent() -> None:
         ([1, 2], [1.0, 2.0], "three points or more"),
         ([1, 2, 3], [1.0, 2.0], "3 sizes and 2 values"),
         ([2, 2, 2], [1.0, 2.0, 3.0], "at different sizes"),
-        ([1, 2, 3], [1.0, 0.0, 2.0], r"must be positive: got 0\.0"),
+        ([1, 2, 3], [1.0, 0.0, 2.0], r"got 0\.0"),
     ],
 )
 def test_fit_rejects_invalid_points(sizes: list[int], values: list[float], message: str) -> None:
@@ -147,5 +147,5 @@ def test_training_is_measured_for_every_subset() -> None:
     assert all(row["steps_per_epoch"] <= 3 and row["seconds"] > 0 for row in measured)
     assert all(0 <= row["valid_bleu"] <= 100 and row["train_loss"] > 0 for row in measured)
     assert rows[-1]["quantity"] == "seconds"
-    with pytest.raises(TfmrError, match=r"an epoch of the whole corpus has [23] steps: .* got 1"):
+    with pytest.raises(TfmrError, match=r"epoch.*corpus.*[23] steps.*got 1"):
         training.measure(corpus, steps=1, shares=(4, 2, 1))

@@ -133,9 +133,9 @@ def test_the_learning_rate_rises_to_its_peak_and_stays_there(
     rates: list[float] = []
     step = torch.optim.Adam.step
 
-    def recorded(optimiser: torch.optim.Adam) -> None:
-        rates.append(optimiser.param_groups[0]["lr"])
-        step(optimiser)
+    def recorded(optimizer: torch.optim.Adam) -> None:
+        rates.append(optimizer.param_groups[0]["lr"])
+        step(optimizer)
 
     monkeypatch.setattr(torch.optim.Adam, "step", recorded)
     train([stack_of(Addition, "plain", 1)], [0], 0.1, 4, 6)

@@ -10,7 +10,7 @@ import torch
 from torch.testing import assert_close
 
 from benchmarks import inside
-from benchmarks.bootstrap import resample
+from benchmarks.analysis import MODEL
 from benchmarks.inside import (
     Inside,
     NoRepetition,
@@ -22,9 +22,9 @@ from benchmarks.inside import (
     repetition,
     weighted_medians,
 )
+from benchmarks.intervals import resample
 from benchmarks.minimal_pairs import PAIRS, MinimalPair
 from benchmarks.record import read
-from benchmarks.trained import MODEL
 from tests.benchmarks.small import CORPUS, WORDS, saved
 from tfmr.analysis import ablate_sublayer
 from tfmr.checkpoint import load_translator

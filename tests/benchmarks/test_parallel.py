@@ -50,7 +50,7 @@ def test_collective_operations_are_counted_with_the_size_of_the_whole_tensor(
 
 
 def test_an_unknown_collective_operation_raises(process_group: None) -> None:
-    with Collectives(), pytest.raises(TfmrError, match=r"expected one of .*: got broadcast_"):
+    with Collectives(), pytest.raises(TfmrError, match="got broadcast_"):
         dist.broadcast(torch.ones(2), src=0)
 
 
@@ -94,11 +94,11 @@ def test_the_record_of_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_failed_run_raises(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(TfmrError, match="single with 1 processes failed: see its error message"):
+    with pytest.raises(TfmrError, match=r"single.*1 processes failed.*error message"):
         list(measure(Parallel(steps=1), "single", 1, 0))
     assert "grad_accum_steps must be at least 1: got 0" in capfd.readouterr().err
 
 
 def test_too_few_steps_raise(tmp_path: Path) -> None:
-    with pytest.raises(TfmrError, match="expected --steps of 2 or more, got 1"):
+    with pytest.raises(TfmrError, match=r"--steps.*2.*got 1"):
         Parallel(steps=1, out=tmp_path / "parallel.json")()

@@ -64,7 +64,7 @@ def test_another_activation_raises() -> None:
     assert isinstance(peer, TorchNN)
     for layer in peer.stacks.decoder.layers:
         layer.activation = nn.functional.gelu
-    with pytest.raises(TfmrError, match=r"torch\.nn\.Transformer: expected tfmr's hidden states"):
+    with pytest.raises(TfmrError, match=r"torch\.nn\.Transformer.*tfmr's hidden states"):
         peer.check_agreement(BATCH)
 
 
@@ -76,7 +76,7 @@ def test_another_size_raises() -> None:
 
 
 def test_an_unknown_peer_raises() -> None:
-    with pytest.raises(TfmrError, match=r"one of the peers torch, marian, .*, got 'fairseq'"):
+    with pytest.raises(TfmrError, match=r"peers torch, marian.*got 'fairseq'"):
         build("fairseq", CONFIG, 0.1)
 
 
@@ -154,7 +154,7 @@ def test_too_few_tokens_raise() -> None:
     own, _ = pair(max_length=8)
     work = decoding(own, [[SOURCE]], 9, 1, "fp32")
     assert work is not None
-    with pytest.raises(TfmrError, match=r"expected 9 tokens .* Transformer generated \[8, 8, 8\]"):
+    with pytest.raises(TfmrError, match=r"9.*Transformer.*\[8, 8, 8\]"):
         work(0)
 
 

@@ -40,7 +40,7 @@ def test_the_record_has_every_step(tmp_path: Path) -> None:
 
 
 def test_steps_out_of_order_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TfmrError, match=r"steps must be in ascending order, from 0: got \(2, 1\)"):
+    with pytest.raises(TfmrError, match=r"steps.*ascending order, from 0.*got \(2, 1\)"):
         Replay(steps=(2, 1), out=tmp_path / "replay.json")()
 
 

@@ -99,7 +99,7 @@ def test_a_checkout_is_compared_with_itself(
 
 
 def test_a_folder_that_is_no_checkout_raises(tmp_path: Path) -> None:
-    with pytest.raises(TfmrError, match="expected the root of a checkout"):
+    with pytest.raises(TfmrError, match=r"root.*checkout"):
         Versus(tmp_path)()
 
 

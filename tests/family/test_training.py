@@ -29,7 +29,7 @@ def test_the_learning_rate_rises_and_falls(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(torch.optim.AdamW, "step", record)
     model = nn.Linear(1, 1)
-    train(model, lambda: model(torch.ones(1, 1)).sum(), 10, 8.0, warm_up=0.2)
+    train(model, lambda: model(torch.ones(1, 1)).sum(), 10, 8.0, warmup_ratio=0.2)
     assert_close(rates, [4.0, *(8.0 * left / 9 for left in range(9, 0, -1))])
 
 
@@ -42,7 +42,7 @@ def test_gradients_are_clipped() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"steps": 0}, "steps must be positive"), ({"warm_up": 1.0}, "a fraction.*got 1.0")],
+    [({"steps": 0}, "steps must be positive"), ({"warmup_ratio": 1.0}, "a fraction.*got 1.0")],
 )
 def test_bad_arguments(arguments: dict[str, float], message: str) -> None:
     model = nn.Linear(1, 1)

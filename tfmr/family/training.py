@@ -31,8 +31,8 @@ def train(
     loss: Callable[[], Tensor],
     steps: int,
     peak_lr: float,
-    warm_up: float = 0.1,
-    make_optimiser: Callable[..., torch.optim.Optimizer] = ADAMW,
+    warmup_ratio: float = 0.1,
+    make_optimizer: Callable[..., torch.optim.Optimizer] = ADAMW,
 ) -> list[float]:
     """Train ``model`` and put it into evaluation mode.
 
@@ -44,32 +44,35 @@ def train(
         loss: draws a batch and returns the loss of the model on it.
         steps: number of steps.
         peak_lr: the largest learning rate.
-        warm_up: the fraction of the steps before it.
-        make_optimiser: receives the parameters and ``lr``.
+        warmup_ratio: the fraction of the steps before it.
+        make_optimizer: receives the parameters and ``lr``.
 
     Returns:
         The loss at each step.
 
     Raises:
-        TfmrError: if ``steps`` is not positive or ``warm_up`` is not a fraction.
+        TfmrError: if ``steps`` is not positive or ``warmup_ratio`` is not a fraction.
     """
     require(steps > 0, f"steps must be positive: got {steps}")
-    require(0 <= warm_up < 1, f"warm_up must be a fraction from 0 to below 1: got {warm_up}")
-    optimiser = make_optimiser(model.parameters(), lr=peak_lr)
-    rising = max(1, round(warm_up * steps))
+    require(
+        0 <= warmup_ratio < 1,
+        f"warmup_ratio must be a fraction from 0 to below 1: got {warmup_ratio}",
+    )
+    optimizer = make_optimizer(model.parameters(), lr=peak_lr)
+    rising = max(1, round(warmup_ratio * steps))
 
     def factor(step: int) -> float:
         return min((step + 1) / rising, (steps - step) / max(1, steps - rising + 1))
 
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
     model.train()
     losses = []
     for _ in range(steps):
         value = loss()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
         schedule.step()
         losses.append(value.item())
     model.eval()

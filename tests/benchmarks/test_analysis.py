@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.analysis import Analysis, weights_fingerprint
 from benchmarks.heads import Heads
 from benchmarks.inside import Inside
 from benchmarks.record import read
-from benchmarks.trained import Analysis, weights_fingerprint
 from tests.benchmarks.small import CORPUS, WORDS, saved
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer
@@ -47,7 +47,7 @@ def test_a_model_that_is_not_a_transformer_raises(
 
 
 def test_no_sentences_raises(tmp_path: Path) -> None:
-    with pytest.raises(TfmrError, match="expected --sentences 1 or more, got 0"):
+    with pytest.raises(TfmrError, match=r"--sentences 1.*got 0"):
         Heads(sentences=0, out=tmp_path / "x.json")()
 
 
