@@ -302,9 +302,9 @@ def test_an_invalid_depth_raises_tfmr_error(model: Transformer, depth: int) -> N
 @pytest.mark.parametrize(
     ("length", "positions", "message"),
     [
-        (3, None, r"got \(2, 4, 16\) and \(2, 3, 16\); use sentences with equally many tokens"),
-        (4, [0, 4], r"positions must be from 0 to 3: got \[4\]"),
-        (4, [-1], r"positions must be from 0 to 3: got \[-1\]"),
+        (3, None, r"got \(2, 4, 16\).*\(2, 3, 16\)"),
+        (4, [0, 4], r"positions.*from 0 to 3.*got \[4\]"),
+        (4, [-1], r"positions.*from 0 to 3.*got \[-1\]"),
     ],
 )
 def test_a_patch_that_does_not_fit_raises_tfmr_error(

@@ -273,23 +273,23 @@ def test_the_readable_version_rejects_a_fully_masked_query() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"k": torch.zeros(KEY, 3)}, r"the same d_k .*: got q \(4, 5\) and k \(6, 3\)"),
-        ({"k": torch.zeros(D_K)}, r"k must be \(..., length, d\).*got \(5,\)"),
+        ({"k": torch.zeros(KEY, 3)}, r"d_k.*got q \(4, 5\).*k \(6, 3\)"),
+        ({"k": torch.zeros(D_K)}, r"k.*\(..., length, d\).*got \(5,\)"),
         (
             {"q": torch.zeros(QUERY, D_K).long()},
-            r"q must be a floating-point tensor: got torch.int64",
+            r"q.*floating-point.*got torch.int64",
         ),
-        ({"v": torch.zeros(KEY, D_V).double()}, r"one dtype: got torch.float32, .* torch.float64"),
-        ({"v": torch.zeros(2, D_V)}, r"got 6 keys \(6, 5\) and 2 values \(2, 7\)"),
+        ({"v": torch.zeros(KEY, D_V).double()}, r"dtype.*got torch.float32.*torch.float64"),
+        ({"v": torch.zeros(2, D_V)}, r"got 6 keys \(6, 5\).*2.*\(2, 7\)"),
         (
             {"mask": torch.zeros(QUERY, KEY)},
-            r"boolean.*got torch.float32; convert an additive mask",
+            r"boolean.*got torch.float32.*convert.*additive mask",
         ),
         (
             {"mask": torch.ones(KEY, QUERY).bool()},
-            r"broadcast to the scores \(4, 6\).*got \(6, 4\)",
+            r"broadcast to.*scores \(4, 6\).*got \(6, 4\)",
         ),
-        ({"mask": torch.ones(1, 1, QUERY, KEY).bool()}, r"broadcast to the scores \(4, 6\)"),
+        ({"mask": torch.ones(1, 1, QUERY, KEY).bool()}, r"broadcast to.*scores \(4, 6\)"),
     ],
 )
 def test_invalid_arguments(unchecked, attend, changed: dict, message: str) -> None:
@@ -303,12 +303,12 @@ def test_invalid_arguments(unchecked, attend, changed: dict, message: str) -> No
     ("sizes", "message"),
     [
         ({"n_heads": 5}, "divisible.*got d_model=12, n_heads=5"),
-        ({"n_heads": 0}, "n_heads must be a positive integer: got 0"),
-        ({"d_model": 0}, "d_model must be a positive integer: got 0"),
-        ({"n_heads": True}, "n_heads must be a positive integer: got True"),
-        ({"d_k": 0}, "d_k must be a positive integer: got 0"),
+        ({"n_heads": 0}, r"n_heads.*got 0"),
+        ({"d_model": 0}, r"d_model.*got 0"),
+        ({"n_heads": True}, r"n_heads.*got True"),
+        ({"d_k": 0}, r"d_k.*got 0"),
         ({"n_heads": 6, "n_kv_heads": 4}, "n_heads=6, n_kv_heads=4"),
-        ({"n_kv_heads": 0}, "n_kv_heads must be a positive integer: got 0"),
+        ({"n_kv_heads": 0}, r"n_kv_heads.*got 0"),
     ],
 )
 def test_invalid_sizes(sizes: dict[str, int], message: str) -> None:
@@ -452,7 +452,7 @@ def test_mismatched_batches_of_multi_head_attention(unchecked) -> None:
 
 @pytest.mark.parametrize("attend", [scaled_dot_product_attention, fused_attention, tiled_attention])
 def test_empty_axes(unchecked, attend) -> None:
-    with pytest.raises(TfmrError, match=r"d_k of at least 1.*\(2, 0\)"):
+    with pytest.raises(TfmrError, match=r"d_k.*1.*\(2, 0\)"):
         attend(torch.ones(2, 0), torch.ones(2, 0), torch.ones(2, 3))
     with pytest.raises(TfmrError, match="got 0 keys"):
         attend(torch.ones(2, 3), torch.ones(0, 3), torch.ones(0, 3))
@@ -480,9 +480,9 @@ def test_a_wrong_shape(unchecked, name: str) -> None:
 @pytest.mark.parametrize(
     ("mask", "message"),
     [
-        (torch.zeros(5, 5), "boolean.*got torch.float32; convert an additive mask"),
+        (torch.zeros(5, 5), r"boolean.*got torch.float32.*convert.*additive mask"),
         (torch.ones(5, 5).long(), "boolean.*got torch.int64"),
-        ([1, 2], "mask must be a tensor: got list"),
+        ([1, 2], r"mask.*got list"),
     ],
 )
 def test_a_mask_of_another_type_is_rejected(unchecked, mask: object, message: str) -> None:
@@ -493,5 +493,5 @@ def test_a_mask_of_another_type_is_rejected(unchecked, mask: object, message: st
 
 
 def test_masks_that_do_not_combine(unchecked) -> None:
-    with pytest.raises(TfmrError, match=r"one shape .*got \(2, 1, 1, 6\), \(4, 5\); a padding"):
+    with pytest.raises(TfmrError, match=r"shape.*got \(2, 1, 1, 6\), \(4, 5\).*padding"):
         combine_masks(padding_mask(IDS), torch.ones(4, 5).bool())

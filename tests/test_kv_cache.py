@@ -52,9 +52,9 @@ def test_a_cache_of_another_batch_or_attention(unchecked, shape: tuple[int, ...]
     cache = KVCache(5)
     k = torch.randn(3, 2, 1, 4)
     cache.extend(k, k)
-    with pytest.raises(TfmrError, match=r"\(3, 2, 5, 4\): got \("):
+    with pytest.raises(TfmrError, match=r"\(3, 2, 5, 4\).*got \("):
         cache.extend(torch.ones(shape), torch.ones(shape))
-    with pytest.raises(TfmrError, match=r"\(3, 2, 5, 4\): got \("):
+    with pytest.raises(TfmrError, match=r"\(3, 2, 5, 4\).*got \("):
         cache.extend(k, torch.ones(shape))
     assert cache.length == 1
 

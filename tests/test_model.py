@@ -229,20 +229,20 @@ def test_dropout_acts_in_training_only() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"d_model": 10, "n_heads": 3}, "divisible by n_heads.*d_model=10, n_heads=3"),
-        ({"n_encoder": 0}, "n_encoder must be a positive integer: got 0"),
-        ({"d_ff": 2.5}, "d_ff must be a positive integer: got 2.5"),
-        ({"dropout": 1.0}, r"lie in \[0, 1\): got 1.0"),
-        ({"norm": "mid"}, "norm must be one of post, pre: got 'mid'"),
-        ({"activation": "tanh"}, "activation must be one of relu, gelu: got 'tanh'"),
-        ({"position": "none"}, "position must be one of sinusoidal, learned, rotary: got 'none'"),
-        ({"tie": "all"}, "tie must be one of three-way, target, none: got 'all'"),
-        ({"d_model": 9, "n_heads": 3}, "even d_model .* got d_model=9"),
+        ({"d_model": 10, "n_heads": 3}, r"divisible.*n_heads.*d_model=10, n_heads=3"),
+        ({"n_encoder": 0}, r"n_encoder.*got 0"),
+        ({"d_ff": 2.5}, r"d_ff.*got 2.5"),
+        ({"dropout": 1.0}, r"\[0, 1\).*got 1.0"),
+        ({"norm": "mid"}, r"norm.*post, pre.*got 'mid'"),
+        ({"activation": "tanh"}, r"activation.*relu, gelu.*got 'tanh'"),
+        ({"position": "none"}, r"position.*sinusoidal, learned, rotary.*got 'none'"),
+        ({"tie": "all"}, r"tie.*three-way, target, none.*got 'all'"),
+        ({"d_model": 9, "n_heads": 3}, r"d_model.*got d_model=9"),
         (
             {"d_model": 12, "n_heads": 4, "position": "rotary"},
-            "even d_model / n_heads, .* got d_mod",
+            r"d_model / n_heads.*got d_mod",
         ),
-        ({"target_vocab": 40}, "source_vocab=30, target_vocab=40; use a joint vocabulary"),
+        ({"target_vocab": 40}, r"source_vocab=30, target_vocab=40.*joint vocabulary"),
     ],
 )
 def test_an_invalid_configuration(unchecked, changed: dict, message: str) -> None:
@@ -254,18 +254,18 @@ def test_an_invalid_configuration(unchecked, changed: dict, message: str) -> Non
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        ([[4] * 13], [[1]], "at most max_length=12 source tokens: got 13; shorten"),
-        ([[4]], [[1] * 13], "at most max_length=12 target tokens: got 13; shorten"),
+        ([[4] * 13], [[1]], r"max_length=12 source.*got 13"),
+        ([[4]], [[1] * 13], r"max_length=12 target.*got 13"),
         (
             [[4, 30]],
             [[1]],
-            r"source ids must lie between 0 and 29: got 4 to 30; was the text encoded",
+            r"source ids.*0.*29.*got 4 to 30",
         ),
-        ([[4]], [[1, -1]], r"target ids must lie between 0 and 29: got -1 to 1"),
+        ([[4]], [[1, -1]], r"target ids.*0.*29.*got -1 to 1"),
         ([[4], [0]], [[1], [1]], r"row 1 of 2 has none"),
-        ([4, 5], [[1]], r"source ids must be \(batch, length\) .*: got \(2,\); for a single"),
-        ([[4]], [1], r"target ids must be \(batch, length\) .*: got \(1,\); for a single"),
-        ([[4], [5]], [[1]], r"got 2 sources \(2, 1\) and 1 targets \(1, 1\)"),
+        ([4, 5], [[1]], r"source ids.*\(batch, length\).*got \(2,\).*single"),
+        ([[4]], [1], r"target ids.*\(batch, length\).*got \(1,\).*single"),
+        ([[4], [5]], [[1]], r"got 2 sources \(2, 1\).*1 targets \(1, 1\)"),
     ],
 )
 def test_invalid_ids(unchecked, source: list, target: list, message: str) -> None:
@@ -309,12 +309,12 @@ def test_ids_on_another_device_than_the_model() -> None:
     """The device ``meta`` computes nothing, but exists on every machine."""
     model = build().to("meta")
     for use in (model.encode, lambda ids: model(ids, ids), lambda ids: model.start(ids, 2)):
-        with pytest.raises(TfmrError, match=r"source ids must be on .* meta: got cpu"):
+        with pytest.raises(TfmrError, match=r"source ids.*meta.*got cpu"):
             use(UNEQUAL)
-    with pytest.raises(TfmrError, match="x must be on the device of the model, meta: got cpu"):
+    with pytest.raises(TfmrError, match=r"x.*meta.*got cpu"):
         model.decoder.blocks[0].feed_forward(torch.ones(1, 2, 16))
     state = model.start(UNEQUAL.to("meta"), 2)
-    with pytest.raises(TfmrError, match=r"target ids must be on .* meta: got cpu"):
+    with pytest.raises(TfmrError, match=r"target ids.*meta.*got cpu"):
         model.step(torch.tensor([4] * 4), state)
 
 
@@ -354,17 +354,17 @@ def test_sentences_with_a_beam_are_selected_and_reordered() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((torch.tensor([4, 5]), 5), r"source ids must be \(batch, length\) .*got \(2,\)"),
-        ((torch.zeros(0, 3).long(), 5), r"at least one sentence and one token: got \(0, 3\)"),
-        ((torch.zeros(2, 3), 5), r"source ids must be integers: got torch.float32"),
-        (([[4, 5]], 5), r"source ids must be a tensor .*: got list"),
-        ((UNEQUAL, 0), r"max_new_tokens must be an integer from 1 to max_length=12: got 0"),
-        ((UNEQUAL, 13), r"max_new_tokens .*: got 13"),
-        ((UNEQUAL, 5, 0), r"beam must be a positive integer: got 0"),
-        ((UNEQUAL, 5, True), r"beam must be a positive integer: got True"),
-        ((UNEQUAL, True), r"max_new_tokens must be an integer .*: got True"),
-        ((torch.full((1, 13), 4), 5), r"at most max_length=12 source tokens: got 13"),
-        ((F.pad(torch.full((40, 3), 4), (0, 10)), 5), r"max_length=12 source tokens: got 13"),
+        ((torch.tensor([4, 5]), 5), r"source ids.*\(batch, length\).*got \(2,\)"),
+        ((torch.zeros(0, 3).long(), 5), r"got \(0, 3\)"),
+        ((torch.zeros(2, 3), 5), r"source ids.*got torch.float32"),
+        (([[4, 5]], 5), r"source ids.*got list"),
+        ((UNEQUAL, 0), r"max_new_tokens.*from 1 to max_length=12.*got 0"),
+        ((UNEQUAL, 13), r"max_new_tokens.*got 13"),
+        ((UNEQUAL, 5, 0), r"beam.*got 0"),
+        ((UNEQUAL, 5, True), r"beam.*got True"),
+        ((UNEQUAL, True), r"max_new_tokens.*got True"),
+        ((torch.full((1, 13), 4), 5), r"max_length=12 source.*got 13"),
+        ((F.pad(torch.full((40, 3), 4), (0, 10)), 5), r"max_length=12 source.*got 13"),
     ],
 )
 def test_invalid_arguments_of_start(unchecked, arguments: tuple, message: str) -> None:
@@ -374,7 +374,7 @@ def test_invalid_arguments_of_start(unchecked, arguments: tuple, message: str) -
 
 def test_a_state_of_another_model_and_too_many_steps(unchecked) -> None:
     model = build()
-    with pytest.raises(TfmrError, match=r"start\(\) of this model returned: got list"):
+    with pytest.raises(TfmrError, match=r"start\(\).*got list"):
         model.step(torch.tensor([5]), [])
     state = model.start(UNEQUAL, 2, beam=2)
     tokens = torch.full((8,), 5)

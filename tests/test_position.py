@@ -114,7 +114,7 @@ def test_positions_out_of_range_and_wrong_shapes_raise_tfmr_error(
         with pytest.raises(TfmrError, match=f"positions 0 to 4: got {start} to"):
             module(torch.zeros(1, length, 8), start=start)
     for shape in ((8,), (1, 2, 1), (1, 2, 6)):
-        with pytest.raises(TfmrError, match=r"must be \(\.\.\., length, 8\): got"):
+        with pytest.raises(TfmrError, match=r"\(\.\.\., length, 8\)"):
             module(torch.zeros(shape))
 
 
@@ -122,7 +122,7 @@ def test_positions_out_of_range_and_wrong_shapes_raise_tfmr_error(
     "module", [SinusoidalPosition(8, 5), LearnedPosition(8, 5), RotaryPosition(8, 5)]
 )
 def test_inputs_of_the_wrong_type_raise_tfmr_error(unchecked, module: torch.nn.Module) -> None:
-    with pytest.raises(TfmrError, match=r"x must be a tensor: got list; use torch\.tensor"):
+    with pytest.raises(TfmrError, match=r"x.*got list.*torch\.tensor"):
         module([[[0.0] * 8]])
     for dtype in (torch.long, torch.double):
         with pytest.raises(TfmrError, match=rf"must be torch\.float32, .*: got {dtype}"):
@@ -134,7 +134,7 @@ def test_invalid_table_sizes_raise_tfmr_error(table) -> None:
     for d in (7, 0):
         with pytest.raises(TfmrError, match=f"must be positive and even: got d={d}"):
             table(3, d)
-    with pytest.raises(TfmrError, match="must not be negative: got -1"):
+    with pytest.raises(TfmrError, match=r"negative.*got -1"):
         table(-1, 4)
     with pytest.raises(TfmrError, match="must be positive: got 0 and 3"):
         LearnedPosition(0, 3)

@@ -275,10 +275,10 @@ def test_the_recorded_steps_reproduce_the_hypotheses() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam": 0}, "beam must be at least 1 hypothesis: got beam=0"),
-        ({"alpha": -0.1}, "must be finite and at least 0: got -0.1"),
-        ({"alpha": float("nan")}, "must be finite and at least 0: got nan"),
-        ({"beam": 2, "n_best": 3}, "n_best must be between 1 and beam=2: got n_best=3"),
+        ({"beam": 0}, r"beam.*1 hypothesis.*got beam=0"),
+        ({"alpha": -0.1}, r"finite.*0.*got -0.1"),
+        ({"alpha": float("nan")}, r"finite.*0.*got nan"),
+        ({"beam": 2, "n_best": 3}, r"n_best.*1.*beam=2.*got n_best=3"),
         ({"n_best": 0}, "got n_best=0"),
     ],
 )

@@ -196,12 +196,12 @@ def test_low_temperature_and_small_candidate_sets_are_greedy(sampling: dict[str,
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0.0}, "temperature must be positive and finite: got 0.0; use greedy"),
-        ({"temperature": math.inf}, "temperature must be positive and finite: got inf"),
-        ({"temperature": math.nan}, "temperature must be positive and finite: got nan"),
-        ({"top_k": 0}, "top_k must be at least 1 token: got 0"),
-        ({"top_p": 0.0}, r"top_p must be a probability in \(0, 1\]: got 0.0"),
-        ({"top_p": 1.1}, r"top_p must be a probability in \(0, 1\]: got 1.1"),
+        ({"temperature": 0.0}, r"temperature.*finite.*got 0.0.*greedy"),
+        ({"temperature": math.inf}, r"temperature.*finite.*got inf"),
+        ({"temperature": math.nan}, r"temperature.*finite.*got nan"),
+        ({"top_k": 0}, r"top_k.*1.*got 0"),
+        ({"top_p": 0.0}, r"top_p.*\(0, 1\].*got 0.0"),
+        ({"top_p": 1.1}, r"top_p.*\(0, 1\].*got 1.1"),
     ],
 )
 def test_options_out_of_range(options: dict[str, float], message: str) -> None:
@@ -210,5 +210,5 @@ def test_options_out_of_range(options: dict[str, float], message: str) -> None:
 
 
 def test_each_sentence_needs_a_seed() -> None:
-    with pytest.raises(TfmrError, match="got 2 seeds for 6 sentences"):
+    with pytest.raises(TfmrError, match=r"got 2 seeds.*6"):
         sample(transformer(), pad(SENTENCES), seeds=[1, 2])

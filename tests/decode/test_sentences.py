@@ -182,11 +182,11 @@ def test_tokenizer_of_another_model() -> None:
 
 
 def test_invalid_options() -> None:
-    with pytest.raises(TfmrError, match="exclude each other: got beam=4 and sampling"):
+    with pytest.raises(TfmrError, match=r"exclude.*got beam=4.*sampling"):
         translate(transformer(), TOKENIZER, TEXTS, beam=4, sampling=Sampling())
     with pytest.raises(TfmrError, match="at least 1 hypothesis"):  # before the first is translated
         translate_each(transformer(), TOKENIZER, TEXTS, beam=0)
-    with pytest.raises(TfmrError, match="batch_size must be at least 1 sentence: got 0"):
+    with pytest.raises(TfmrError, match=r"batch_size.*1.*got 0"):
         translate(transformer(), TOKENIZER, TEXTS, batch_size=0)
     with pytest.raises(TfmrError, match=r"call model.eval\(\) first"):
         translate(transformer().train(), TOKENIZER, [])

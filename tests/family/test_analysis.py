@@ -194,7 +194,7 @@ def test_uniform_attention_changes_the_bias_of_one_block() -> None:
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda: logit_lens(nn.Linear(2, 2), torch.ones(2)), "with a final_stack, got a Linear"),
+        (lambda: logit_lens(nn.Linear(2, 2), torch.ones(2)), r"final_stack.*Linear"),
         (lambda: record_residual_stream(nn.Linear(2, 2)).__enter__(), "with blocks.*got a Linear"),
         (lambda: ablate_sublayer(nn.Linear(2, 2)).__enter__(), "feed-forward network, got a Lin"),
     ],

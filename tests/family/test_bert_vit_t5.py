@@ -106,7 +106,7 @@ def test_segments_change_the_prediction() -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_bert_rejects_bad_input() -> None:
     model = Bert(SMALL)
-    with pytest.raises(TfmrError, match="max_length=10 text tokens: got 11"):
+    with pytest.raises(TfmrError, match=r"max_length=10.*got 11"):
         model(torch.ones(1, 11, dtype=torch.long))
     with pytest.raises(TfmrError, match="segment ids must lie between 0 and 1"):
         model(torch.ones(1, 3, dtype=torch.long), segments=torch.full((1, 3), 2))
@@ -128,7 +128,7 @@ def test_vit_rejects_bad_input() -> None:
     with pytest.raises(TfmrError, match=r"image_size=7, patch_size=2"):
         ViTConfig(image_size=7, patch_size=2)
     model = ViT(ViTConfig(16, 2, 24, n_layers=1, image_size=6, patch_size=2, channels=1))
-    with pytest.raises(TfmrError, match=r"\(batch, 1, 6, 6\): got \(1, 3, 6, 6\)"):
+    with pytest.raises(TfmrError, match=r"\(batch, 1, 6, 6\).*got \(1, 3, 6, 6\)"):
         model(torch.randn(1, 3, 6, 6))
     with pytest.raises(TfmrError, match=r"got \(6, 6\)"):
         model(torch.randn(6, 6))

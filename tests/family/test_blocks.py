@@ -39,9 +39,9 @@ def test_a_mask_of_real_tokens_hides_the_others() -> None:
     ("mask", "message"),
     [
         (torch.ones(2, 3), "boolean.*got torch.float32"),
-        (torch.ones(2, 2).bool(), r"\(2, 3\), like the ids: got \(2, 2\)"),
+        (torch.ones(2, 2).bool(), r"\(2, 3\).*ids.*got \(2, 2\)"),
         (torch.tensor([[True] * 3, [False] * 3]), "row 1 of 2 has none"),
-        ([[1, 1, 1]], "mask must be a tensor: got list"),
+        ([[1, 1, 1]], r"mask.*got list"),
     ],
 )
 def test_a_mask_that_does_not_fit(mask: object, message: str) -> None:

@@ -119,7 +119,7 @@ def test_sampling() -> None:
     [
         (([], 3), "at least one prompt"),
         (([[1], []], 3), r"prompts of \[1, 0\] tokens"),
-        (([[1]], 0), "max_new_tokens must be positive: got 0"),
+        (([[1]], 0), r"max_new_tokens.*got 0"),
         (([[1, 2]], 11), r"12 positions.*2 \+ 11"),
         (([[1, 20]], 3), "ids must lie between 0 and 19.*1 to 20"),
     ],
@@ -141,7 +141,7 @@ def test_forward_rejects_bad_input() -> None:
         model(torch.tensor([1, 2, 3]))
     with pytest.raises(TfmrError, match=r"integers: got torch\.float32"):
         model(torch.ones(1, 3))
-    with pytest.raises(TfmrError, match="max_length=12 text tokens: got 13"):
+    with pytest.raises(TfmrError, match=r"max_length=12.*got 13"):
         model(torch.ones(1, 13, dtype=torch.long))
     with pytest.raises(TfmrError, match=r"boolean.*got torch\.float32"):
         model(torch.ones(1, 3, dtype=torch.long), torch.ones(1, 3))
@@ -168,7 +168,7 @@ def test_a_cache_of_another_batch(model: LanguageModel) -> None:
     model(ids, caches=caches)
     with pytest.raises(TfmrError, match=r"got \(1, [24], 1, 4\) to append"):
         model(ids[:1], caches=caches)
-    with pytest.raises(TfmrError, match=r"ids must be a tensor .*: got list"):
+    with pytest.raises(TfmrError, match=r"ids.*got list"):
         model([1, 2, 3])
 
 
@@ -187,7 +187,7 @@ def test_the_default_sizes_are_those_that_the_papers_state() -> None:
     [
         ({"n_kv_heads": 3}, "n_kv_heads to divide n_heads, got .*n_heads=4, n_kv_heads=3"),
         ({"d_model": 18, "position": "learned"}, "n_heads to divide d_model.*d_model=18"),
-        ({"d_model": 12}, "even d_model / n_heads"),
+        ({"d_model": 12}, "d_model / n_heads"),
         ({"inner": "tanh"}, "inner must be one of swiglu, gelu, relu"),
         ({"vocab": 0}, "vocab must be a positive integer"),
     ],

@@ -79,7 +79,7 @@ def test_bad_input() -> None:
         NGram(TEXTS, 0, VOCAB)
     with pytest.raises(TfmrError, match="at least one text"):
         NGram([], 2, VOCAB)
-    with pytest.raises(TfmrError, match=r"from 0 to 8: got \[9\]"):
+    with pytest.raises(TfmrError, match=r"from 0 to 8.*got \[9\]"):
         NGram([[9]], 2, VOCAB)
-    with pytest.raises(TfmrError, match="from 0 to 2: got 3"):
+    with pytest.raises(TfmrError, match=r"from 0 to 2.*got 3"):
         NGram(TEXTS, 2, VOCAB).fill([4, 5, 6], 3)

@@ -74,7 +74,7 @@ def test_a_bert_with_the_names_of_its_authors_and_heads_for_other_tasks(tmp_path
 
 def test_a_missing_setting_is_named(folder: Path) -> None:
     remove(folder, "hidden_size")
-    with pytest.raises(TfmrError, match="expected the setting 'hidden_size', which is missing"):
+    with pytest.raises(TfmrError, match=r"'hidden_size'.*missing"):
         Llama.from_pretrained(folder)
 
 
@@ -96,7 +96,7 @@ def test_another_type_of_model(kind: str, tmp_path: Path) -> None:
 
 def test_a_pickle_is_rejected(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(TfmrError, match=r"pytorch_model\.bin is a pickle file.*save_pretrained"):
+    with pytest.raises(TfmrError, match=r"pytorch_model\.bin.*pickle file.*save_pretrained"):
         Llama.from_pretrained(folder)
 
 
@@ -131,7 +131,7 @@ def test_weights_that_are_missing_or_unknown(folder: Path) -> None:
 
 def test_a_weight_of_another_shape(folder: Path) -> None:
     change(folder, vocab_size=VOCAB + 1)
-    with pytest.raises(TfmrError, match=r"expected embedding\.weight to be \(31, 24\).*\(30, 24\)"):
+    with pytest.raises(TfmrError, match=r"embedding\.weight to.*\(31, 24\).*\(30, 24\)"):
         Llama.from_pretrained(folder)
 
 

@@ -100,7 +100,7 @@ def test_a_source_without_a_real_token() -> None:
     for use in (lambda: model.decode(ids, memory, mask), lambda: model.encode(ids, mask)):
         with pytest.raises(TfmrError, match="row 0 of 1 has none"):
             use()
-    with pytest.raises(TfmrError, match=r"\(1, 3\), like the ids: got \(1, 2\)"):
+    with pytest.raises(TfmrError, match=r"\(1, 3\).*ids.*got \(1, 2\)"):
         model.decode(ids, memory, mask[:, :2])
 
 
@@ -110,5 +110,5 @@ def test_a_cache_of_another_batch() -> None:
     ids = torch.ones(3, 1, dtype=torch.long)
     caches, memory = model.new_caches(4, 1), model.encode(ids)
     model.decode(ids, memory, None, caches)
-    with pytest.raises(TfmrError, match=r"\(3, 2, 4, 4\): got \(1, 2, 1, 4\)"):
+    with pytest.raises(TfmrError, match=r"\(3, 2, 4, 4\).*got \(1, 2, 1, 4\)"):
         model.decode(ids[:1], memory[:1], None, caches)

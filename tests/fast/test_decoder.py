@@ -148,7 +148,7 @@ def test_sentences_are_encoded_in_buckets_of_similar_length(
 def test_a_source_padded_beyond_max_length_is_rejected(sentences: int) -> None:
     source = torch.zeros(sentences, 13, dtype=torch.int64)
     source[:, 0] = 5
-    with pytest.raises(TfmrError, match="at most max_length=12 source tokens: got 13"):
+    with pytest.raises(TfmrError, match=r"max_length=12 source.*got 13"):
         prepare(build()).start(source, 5)
 
 
@@ -227,7 +227,7 @@ def test_too_many_steps_and_a_state_of_another_model() -> None:
     ):
         prepared.step(tokens, state)
     other = build()
-    with pytest.raises(TfmrError, match=r"this model returned: got TransformerState"):
+    with pytest.raises(TfmrError, match="got TransformerState"):
         prepared.step(tokens, other.start(pad(EQUAL), 2))
 
 

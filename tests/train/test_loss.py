@@ -66,12 +66,12 @@ LOSSES = [cross_entropy, cross_entropy_naive, of_hidden_vectors]
     ("arguments", "message"),
     [
         ((LOGITS.tolist(), IDS), "a tensor: got list"),
-        ((LOGITS, [[1, 2]]), "target must be a tensor: got list"),
-        ((LOGITS.int(), IDS), r"floating-point tensor: got torch\.int32"),
-        ((LOGITS[0], IDS), r"\(batch, target, .*: got \(2, 5\) and \(1, 2\)"),
-        ((LOGITS, IDS[0]), r"target must be \(batch, target\): got \(1, 2, 5\) and \(2,\)"),
-        ((LOGITS, IDS[:, :1]), r"got \(1, 2, 5\) and \(1, 1\)"),
-        ((LOGITS, IDS.expand(3, 2)), r"got \(1, 2, 5\) and \(3, 2\)"),
+        ((LOGITS, [[1, 2]]), r"target.*got list"),
+        ((LOGITS.int(), IDS), r"floating-point.*got torch\.int32"),
+        ((LOGITS[0], IDS), r"\(batch, target.*got \(2, 5\).*\(1, 2\)"),
+        ((LOGITS, IDS[0]), r"target.*\(batch, target\).*got \(1, 2, 5\).*\(2,\)"),
+        ((LOGITS, IDS[:, :1]), r"got \(1, 2, 5\).*\(1, 1\)"),
+        ((LOGITS, IDS.expand(3, 2)), r"got \(1, 2, 5\).*\(3, 2\)"),
         ((LOGITS, IDS.int()), r"torch\.int32.*target\.long"),
         ((LOGITS, IDS.float()), r"torch\.float32.*target\.long"),
         ((LOGITS, IDS.to("meta")), "cpu: got meta"),
@@ -79,9 +79,9 @@ LOSSES = [cross_entropy, cross_entropy_naive, of_hidden_vectors]
         ((LOGITS, torch.tensor([[1, -100]])), "from 0 to 4.*from -100 to 1"),
         ((LOGITS, torch.full((1, 2), PAD)), r"not padding.*\(1, 2\)"),
         ((LOGITS[:, :0], IDS[:, :0]), r"not padding.*\(1, 0\)"),
-        ((LOGITS, IDS, -0.1), r"label_smoothing.*\[0, 1\]: got -0\.1"),
-        ((LOGITS, IDS, 1.5), r"\[0, 1\]: got 1\.5"),
-        ((LOGITS, IDS, math.nan), r"\[0, 1\]: got nan"),
+        ((LOGITS, IDS, -0.1), r"label_smoothing.*\[0, 1\].*got -0\.1"),
+        ((LOGITS, IDS, 1.5), r"\[0, 1\].*got 1\.5"),
+        ((LOGITS, IDS, math.nan), r"\[0, 1\].*got nan"),
     ],
 )
 def test_all_losses_reject_the_same_inputs(unchecked, loss, arguments, message: str) -> None:
@@ -95,11 +95,11 @@ def test_all_losses_reject_the_same_inputs(unchecked, loss, arguments, message: 
 @pytest.mark.parametrize(
     ("weight", "message"),
     [
-        (torch.eye(5)[0], r"weight must be \(vocab, d_model\): got \(5,\)"),
+        (torch.eye(5)[0], r"weight.*\(vocab, d_model\).*got \(5,\)"),
         (torch.zeros(5, 4), r"d_model=4.*got \(1, 2, 5\)"),
         (torch.eye(5).double(), r"torch\.float64.*got torch\.float32"),
-        (torch.eye(5).long(), r"weight must be a floating-point tensor: got torch\.int64"),
-        (torch.eye(5).tolist(), "weight must be a tensor: got list"),
+        (torch.eye(5).long(), r"weight.*floating-point.*got torch\.int64"),
+        (torch.eye(5).tolist(), r"weight.*got list"),
     ],
 )
 def test_the_fused_loss_rejects_a_weight_that_does_not_fit(unchecked, weight, message) -> None:
