@@ -110,6 +110,7 @@ def rejected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         ("train", ["--resume"]),
         ("export", ["--model", "--out"]),
         ("translate", ["STR", "--model", "--file", "--beam", "--alpha", "--alignment", "--sample"]),
+        ("translate", ["--stream"]),
         ("translate", ["--temperature", "--top-k", "--top-p", "--seed"]),
         ("evaluate", ["--corpus", "--direction", "--files", "--model", "--beam", "--alpha"]),
     ],

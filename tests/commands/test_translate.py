@@ -240,6 +240,31 @@ def test_every_route_reads_a_line_in_the_same_way(
     assert translate(saved.model(), tokenizer, [line], beam=4) == [expected]
 
 
+@pytest.mark.parametrize("options", [["--beam", "1"], ["--sample", "--seed", "3", "--alignment"]])
+def test_a_stream_prints_the_same_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys, command: Command, model: Path, options: list[str]
+) -> None:
+    sentences = [SENTENCES[0], "", "dragon", *SENTENCES[1:]]
+    results = []
+    for stream in ([], ["--stream"]):
+        with pytest.raises(SystemExit) as stop:
+            command("translate", "--model", model, *sentences, *options, *stream)
+        results.append((stop.value.code, *capsys.readouterr()))
+    assert results[0] == results[1]
+    assert results[0][0] == 1
+
+    printed: list[str] = []
+    monkeypatch.setattr("builtins.print", lambda text, **_: printed.append(text))
+    command("translate", "--model", model, *SENTENCES, *options, "--stream")
+    pieces = [text for text in printed if text and not text.startswith("\t")]
+    assert len(pieces) > len(SENTENCES)
+
+
+def test_a_beam_search_is_not_streamed(rejected, model: Path) -> None:
+    line = rejected("translate", "--model", model, "a", "--stream")
+    assert all(word in line for word in ("--beam 1", "--sample"))
+
+
 @pytest.mark.parametrize("source", ["stdin", "file", "arguments"])
 def test_a_byte_that_is_not_utf_8_is_an_error_of_its_line(
     monkeypatch: pytest.MonkeyPatch, capsys, command: Command, model: Path, source: str

@@ -14,6 +14,7 @@ from tfmr.commands.decoding import BATCH_SIZE, Decoding
 from tfmr.data.corpora import read_lines
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import Sampling, Translation, align, translate_each
+from tfmr.decode.streaming import StreamDecoder, Watched
 from tfmr.errors import TfmrError, require
 from tfmr.fast import cpu_matmul_settings
 from tfmr.translator import IncrementalTranslator
@@ -53,6 +54,10 @@ class Translate:
     """Print a second line, starting with a tab, that pairs each word of the translation with the
     source word that has the largest attention weight, as source→target."""
 
+    stream: bool = False
+    """Print each word as soon as it is generated, one sentence at a time. Needs --beam 1 or
+    --sample, because a beam search may still change its words."""
+
     def __call__(self) -> None:
         """Translate, and print one line per sentence in order."""
         require(
@@ -72,10 +77,16 @@ class Translate:
             failed = True
             print(f"tfmr: {error}", file=sys.stderr)
 
+        words = StreamDecoder(tokenizer)
+        if self.stream:
+            model = cast(
+                IncrementalTranslator,
+                Watched(model, lambda id: print(words.add(id), end="", flush=True)),
+            )
         # On a terminal, the printed translations show the progress.
-        quiet = interactive or sys.stdout.isatty()
+        quiet = interactive or sys.stdout.isatty() or self.stream
         with tqdm(unit="sentence", delay=2, leave=False, disable=quiet) as bar:
-            for lines in self._chunks():
+            for lines in self._one_by_one() if self.stream else self._chunks():
                 bar.total = None if from_stdin else len(lines)
                 translations = translate_each(
                     model,
@@ -90,7 +101,8 @@ class Translate:
                 rows = min(len(lines), BATCH_SIZE) * options.get("beam", 1)
                 with cpu_matmul_settings(model, rows):
                     for translation in translations:
-                        print(translation.text, flush=True)
+                        print(translation.text.removeprefix(words.shown), flush=True)
+                        words = StreamDecoder(tokenizer)
                         if self.alignment:
                             print("\t" + _alignment(model, tokenizer, translation), flush=True)
                 count += len(lines)
@@ -98,6 +110,9 @@ class Translate:
         require(count > 0 or interactive, f"expected sentences {where}, got none")
         if failed:
             sys.exit(1)
+
+    def _one_by_one(self) -> Iterator[list[str]]:
+        return ([line] for lines in self._chunks() for line in lines)
 
     def _options(self) -> dict[str, Any]:
         """The search or sampling arguments of :func:`tfmr.decode.sentences.translate_each`."""
@@ -115,6 +130,10 @@ class Translate:
             f"expected search or sampling options, got {given} with --sample; omit one of them"
             if self.sample
             else f"expected --sample with {given}, for sampling only; add --sample",
+        )
+        require(
+            not self.stream or self.sample or self.decoding.beam == 1,
+            "expected --beam 1 or --sample with --stream, got a beam search; add one of them",
         )
         if not self.sample:
             return self.decoding.search_options()

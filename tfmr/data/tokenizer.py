@@ -117,7 +117,8 @@ class Tokenizer:
 
         For a byte-pair encoding, ``decode(encode(text))`` is exactly ``text`` in this form and its
         canonical spelling (:func:`tfmr.data.text.canonical`). For a word vocabulary, unknown words
-        are "<unk>". :meth:`detokenise` converts the result to ordinary spelling.
+        are "<unk>". :meth:`detokenise` converts the result to ordinary spelling. The texts of
+        single ids do not join to that of all: use :class:`tfmr.decode.streaming.StreamDecoder`.
 
         Raises :class:`TfmrError` for an id outside the vocabulary.
         """

@@ -3,7 +3,8 @@
 The searches (:mod:`~tfmr.decode.greedy`, :mod:`~tfmr.decode.beam`, :mod:`~tfmr.decode.sampling`)
 work on batches of ids and take any :class:`tfmr.translator.IncrementalTranslator`;
 :mod:`~tfmr.decode.topk` selects their candidates.
-:mod:`~tfmr.decode.sentences` applies them to text. The ``*_naive`` versions recompute every prefix;
+:mod:`~tfmr.decode.sentences` applies them to text, and :mod:`~tfmr.decode.streaming` decodes it
+word by word. The ``*_naive`` versions recompute every prefix;
 they are the ones to read first, and they take a :class:`tfmr.translator.Translator`.
 """
 
