@@ -1,5 +1,5 @@
 // The frame of a page: colours, sidebars, menus, copy buttons, contents that follow the reader, and areas
-// that scroll. It replaces the scripts of the theme.
+// that scroll.
 
 const root = document.documentElement;
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -162,7 +162,7 @@ for (const block of all("div.highlight pre")) {
 const AREAS = [
   ["div.highlight pre", "Code"],
   ["div.math", "Formula"],
-  [".wide-table, .pst-scrollable-table-container", "Table"],
+  [".pst-scrollable-table-container", "Table"],
   [".figure-body", "Figure"],
   [".cell_output > .output, div.cell_output", "Output"],
 ];

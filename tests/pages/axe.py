@@ -71,7 +71,8 @@ FOCUS = """() => [...document.querySelectorAll("span.math, span.math *")]
     .filter(e => e.tabIndex >= 0).map(e => e.outerHTML.slice(0, 100))"""
 
 # frame.js does this shortly after the size of the window has changed, and when details are opened.
-REACHABLE = """() => [...document.querySelectorAll("pre, .figure-body, div.math, .wide-table")]
+REACHABLE = """() => [...document.querySelectorAll(
+        "pre, .figure-body, div.math, .pst-scrollable-table-container")]
     .filter(area => !area.closest("details:not([open])"))
     .every(area => area.tabIndex >= 0 || area.scrollWidth <= area.clientWidth + 1
         || !/auto|scroll/.test(getComputedStyle(area).overflowX))"""
