@@ -1,4 +1,4 @@
-"""The book's Sphinx extensions, tested without a build."""
+"""The steps that make the site, tested without a build."""
 
 import types
 from typing import Any
