@@ -19,7 +19,7 @@ from tfmr.figures import palette
 from tfmr.figures.narrow import NARROW
 from tools import ROOT
 from tools.notebooks import chapters
-from tools.site import captions, card, figures, opener
+from tools.site import captions, card, figures, head, opener
 
 FONTS = SITE / "_static" / "fonts"
 CHAPTERS = [f"{path.stem}.html" for path in chapters() if path.stem != "translator"]
@@ -272,15 +272,15 @@ def test_a_canonical_address_and_a_picture_only_for_a_published_book(
         builder = Builder()
         config = SimpleNamespace(root_doc="book/index", project="The book")
 
-    def head(urls: str) -> str:
+    def metatags(urls: str) -> str:
         (tmp_path / "pyproject.toml").write_text(f"[project.urls]\n{urls}\n", "utf-8")
         context: dict[str, object] = {"pathto": lambda name, resource: name}
         head.describe_page(App(), "02-gates", "page.html", context, None)  # type: ignore[arg-type]
         return str(context["metatags"])
 
-    assert "canonical" not in head("")
-    assert "og:image" not in head("")
-    tags = head('Documentation = "https://example.org/book/"')
+    assert "canonical" not in metatags("")
+    assert "og:image" not in metatags("")
+    tags = metatags('Documentation = "https://example.org/book/"')
     assert '<link rel="canonical" href="https://example.org/book/en/02-gates.html">' in tags
     assert 'content="https://example.org/book/en/_static/card.png"' in tags
 
