@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,27 @@ def test_ctrl_c_ends_with_status_130_and_states_what_was_saved(train, monkeypatc
     message = capsys.readouterr().err.splitlines()[-1]
     assert all(part in message for part in ("tfmr: ", "step 2 ", " a: ", "--resume"))
     assert len(read_curve("a/curve.csv")) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_saves_the_run(train, monkeypatch, capsys, number: signal.Signals) -> None:
+    take_step = Trainer.step
+
+    def receive_at_two(trainer: Trainer, *batches: object) -> StepRecord:
+        if trainer.steps_done == 1:
+            os.kill(os.getpid(), number)
+        return take_step(trainer, *batches)
+
+    before = signal.getsignal(number)
+    monkeypatch.setattr(Trainer, "step", receive_at_two)
+    with pytest.raises(SystemExit):
+        train("--steps", 9, "--out", "a")
+    assert signal.getsignal(number) is before
+    assert "step 2 " in capsys.readouterr().err.splitlines()[-1]
+    assert len(read_curve("a/curve.csv")) == 2
+    monkeypatch.setattr(Trainer, "step", take_step)
+    rows, _ = train("--steps", 3, "--out", "a", "--resume")
+    assert [row["step"] for row in rows] == [3]
 
 
 def test_patience(train) -> None:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tfmr.train import interrupt
-from tfmr.train.interrupt import defer_interrupts
+from tfmr.train.interrupt import defer_interrupts, end_signals_interrupt
 
 
 def press_ctrl_c() -> None:
@@ -72,3 +72,29 @@ def test_other_threads_handle_no_signals() -> None:
     thread.start()
     thread.join()
     assert seen == [False]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_to_end_interrupt_unless_they_are_ignored(number: signal.Signals) -> None:
+    with end_signals_interrupt(), pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) == signal.SIG_DFL
+    signal.signal(number, signal.SIG_IGN)
+    try:
+        with end_signals_interrupt():
+            os.kill(os.getpid(), number)
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, signal.SIG_DFL)
+
+
+def test_other_threads_change_no_handler() -> None:
+    def enter() -> None:
+        with end_signals_interrupt():
+            found.append(signal.getsignal(signal.SIGTERM))
+
+    found: list[object] = []
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert found == [signal.SIG_DFL]

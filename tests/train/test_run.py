@@ -22,7 +22,7 @@ from tfmr.train.evaluation import Evaluator, ValidationResult, best_validation, 
 from tfmr.train.metadata import RunState, commit, corpus_fingerprint, differences, resume_key
 from tfmr.train.report import readme_text
 from tfmr.train.run import Run
-from tfmr.train.run_dir import curve_csv, read_curve, write_text
+from tfmr.train.run_dir import curve_csv, locked, read_curve, write_text
 from tfmr.train.trainer import Progress, StepRecord
 from tfmr.translator import Translator
 
@@ -269,10 +269,40 @@ def test_another_corpus_or_recipe_does_not_resume(
     assert contents(tmp_path) == before
 
 
-def test_there_is_no_run_to_resume(tmp_path: Path, corpus: Corpus) -> None:
-    with pytest.raises(TfmrError, match="no checkpoint at"):
-        Run(tmp_path, corpus, RECIPE, resume=True)
-    assert names(tmp_path) == []
+def test_a_resume_without_a_run_starts_it(tmp_path: Path, corpus: Corpus) -> None:
+    rows = Run(tmp_path / "new", corpus, RECIPE, resume=True).train(steps=[2], quiet=True)
+    assert [row["step"] for row in rows] == [2]
+
+
+def test_a_resume_without_the_checkpoint_overwrites_nothing(
+    tmp_path: Path, complete: Path, corpus: Corpus
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(complete, folder)
+    (folder / "model.safetensors").unlink()
+    before = contents(folder)
+    with pytest.raises(TfmrError, match=r"run .*without .*model\.safetensors.*--out"):
+        Run(folder, corpus, VALIDATING, resume=True)
+    (folder / "recipe.toml").unlink()
+    with pytest.raises(TfmrError, match=r"model\.safetensors.*--out"):
+        Run(folder, corpus, VALIDATING, resume=True)
+    assert contents(folder).items() <= before.items()
+
+
+def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path, corpus: Corpus) -> None:
+    run = start(tmp_path, corpus, steps=2)
+    other = Run(tmp_path, corpus, RECIPE, resume=True)
+    temporary = tmp_path / ".model.safetensors.1"
+    temporary.touch()
+    with locked(tmp_path):
+        for attempt in (
+            lambda: Run(tmp_path, corpus, RECIPE, resume=True),
+            lambda: other.train(steps=[3], quiet=True),
+        ):
+            with pytest.raises(TfmrError, match=f"another process trains in {tmp_path}"):
+                attempt()
+        assert temporary.exists(), "it belongs to the process that trains"
+    assert len(run.train(steps=[3], quiet=True)) == 1
 
 
 def test_an_inference_checkpoint_does_not_resume(tmp_path: Path, corpus: Corpus) -> None:

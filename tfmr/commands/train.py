@@ -101,7 +101,7 @@ class Train:
         tyro.conf.arg(help="Run directory.", help_behavior_hint="(default: runs/RECIPE-DIRECTION)"),
     ] = None
     resume: bool = False
-    """Continue the run in the run directory from its last checkpoint."""
+    """Continue the run in the run directory from its last checkpoint; start it if there is none."""
 
     def __call__(self) -> None:
         """Train, and print one line of JSON per evaluation."""

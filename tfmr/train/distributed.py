@@ -36,6 +36,7 @@ from tfmr.decoder import DecoderBlock
 from tfmr.encoder import EncoderBlock
 from tfmr.errors import TfmrError, require
 from tfmr.special_tokens import EOS
+from tfmr.train.interrupt import end_signals_interrupt
 from tfmr.train.loss import LossModule
 
 T = TypeVar("T")
@@ -105,6 +106,9 @@ class World:
     def join() -> Iterator["World"]:
         """Join the process group that ``torchrun`` describes; without ``torchrun``, a world of one.
 
+        A single process treats SIGTERM and SIGHUP as Ctrl-C, so that a scheduler or a closed
+        terminal ends a run like its user: saved.
+
         If several processes fail together, only one of them prints the reason. The exit status is 2
         for a :class:`TfmrError`, 130 after Ctrl-C, and 1 if a process was lost.
 
@@ -119,7 +123,8 @@ class World:
         cuda = torch.cuda.is_available()
         device = torch.device("cuda", local_rank) if cuda else torch.device("cpu")
         if not variables:
-            yield World(device=device)
+            with end_signals_interrupt():
+                yield World(device=device)
             return
         if cuda:
             torch.cuda.set_device(device)

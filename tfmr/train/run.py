@@ -16,7 +16,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ from tfmr.train.report import TensorBoardLogger, readme_text
 from tfmr.train.run_dir import (
     check_run_dir,
     curve_csv,
+    locked,
     read_curve,
     samples_tsv,
     validation_csv,
@@ -65,13 +66,14 @@ class Run:
         folder: the run directory; created if needed.
         corpus: the corpus to train, validate and evaluate on.
         recipe: the tokenizer, the model and the training settings.
-        resume: continue from the checkpoint in the folder.
+        resume: continue from the checkpoint in the folder; start if there is no run.
         world: the processes that train together; the main process writes the files.
         command: the command line of the run, for its metadata.
 
     Raises:
         TfmrError: without ``resume``, if the folder holds files that would be overwritten; with
-            ``resume``, if it has no checkpoint, or one for another corpus or recipe.
+            ``resume``, if it holds a run without a checkpoint, or with one for another corpus or
+            recipe; if another process trains there.
     """
 
     def __init__(
@@ -124,9 +126,7 @@ class Run:
             check_run_dir(self.folder, resume=resume)
         self.world.barrier()
         path = self.folder / "model.safetensors"
-        # A run that was killed before its first checkpoint has left its recipe only.
-        killed_early = not path.exists() and (self.folder / "recipe.toml").is_file()
-        if not resume or killed_early:
+        if not resume or not path.exists():
             return None
         return checkpoint.load(path, with_state=True)
 
@@ -233,11 +233,12 @@ class Run:
             self.recipe = dataclasses.replace(self.recipe, budget=budget)
         self.evaluator.quiet = quiet or not self.world.is_main
         self._write_recipe()
-        try:
-            with self._after_each_step() as after_step:
-                self._train(after_step)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(self._stop()) from None
+        with locked(self.folder) if self.world.is_main else nullcontext():
+            try:
+                with self._after_each_step() as after_step:
+                    self._train(after_step)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(self._stop()) from None
         return self.scores
 
     def _train(self, after_step: Callable[[StepRecord], None]) -> None:

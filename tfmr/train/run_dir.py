@@ -4,7 +4,8 @@ import csv
 import dataclasses
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tfmr.checkpoint import write_atomic
@@ -34,22 +35,60 @@ SAMPLES = 20
 """Number of translations in samples.tsv."""
 
 
-def check_run_dir(folder: str | os.PathLike[str], *, resume: bool) -> None:
-    """Raise if the run directory holds files that a new run would overwrite.
+@contextmanager
+def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold the lock of an existing run directory, which one process at a time can have.
 
-    With ``resume``, delete the temporary files of a killed process instead.
+    The operating system releases it when the process ends, however that happens.
+
+    Raises:
+        TfmrError: if another process holds it.
+    """
+    if os.name != "posix":
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise TfmrError(
+                    f"another process trains in {folder}: wait for its end, or choose another "
+                    "folder with --out"
+                ) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def check_run_dir(folder: str | os.PathLike[str], *, resume: bool) -> None:
+    """Raise if the run directory holds files that this run would overwrite.
+
+    With ``resume``, a run can be continued, or started if there is none. The temporary files of a
+    killed process are deleted.
 
     Raises:
         TfmrError: without ``resume``, if the folder holds a run or a file with the name of one of
-            :data:`FILES`.
+            :data:`FILES`; with it, if the folder holds a run without its checkpoint; in any case,
+            if another process trains there.
     """
     folder = Path(folder)
-    if resume:
-        for name in FILES:
-            for temporary in folder.glob(f".{name}.[0-9]*"):
-                if temporary.is_file():  # the writer of the token file deletes its own folder
-                    temporary.unlink()
-        return
+    if resume and folder.is_dir():
+        with locked(folder):
+            _delete_temporary_files(folder)
+        if (folder / "model.safetensors").exists():
+            return
+        # The README is written after the first checkpoint.
+        require(
+            not (folder / "README.md").exists(),
+            f"{folder} holds a run without its checkpoint, model.safetensors, which --resume "
+            "needs: restore that file, or choose another folder with --out",
+        )
+        if (folder / "recipe.toml").is_file():
+            return  # a run that was killed before its first checkpoint starts again
     exists = any((folder / name).exists() for name in ("model.safetensors", "recipe.toml"))
     require(
         not exists,
@@ -62,6 +101,13 @@ def check_run_dir(folder: str | os.PathLike[str], *, resume: bool) -> None:
             f"{folder / name} does not belong to a run and would be overwritten: choose another "
             "folder with --out",
         )
+
+
+def _delete_temporary_files(folder: Path) -> None:
+    patterns = [f".{name}.[0-9]*" for name in FILES] + ["checkpoints/.*.safetensors.[0-9]*"]
+    for temporary in (path for pattern in patterns for path in folder.glob(pattern)):
+        if temporary.is_file():  # the writer of the token file deletes its own folder
+            temporary.unlink()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
