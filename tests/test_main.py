@@ -75,7 +75,7 @@ def shell(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         input=given,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

@@ -134,7 +134,7 @@ def shell(command: str, **variables: str) -> tuple[int, str, str]:
         ["bash", "-c", command.replace("tfmr", f"{sys.executable} -m tfmr")],
         env=os.environ | settings,
         capture_output=True,
-        timeout=200,
+        timeout=600,
         check=False,
     )
     return done.returncode, done.stdout.decode(), done.stderr.decode()

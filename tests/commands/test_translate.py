@@ -334,7 +334,7 @@ def test_a_pipe_and_a_terminal_are_translated_line_by_line(model: Path) -> None:
                 process.stdin.close()
             else:
                 write(b"\x04")
-            assert process.wait(timeout=60) == 1
+            assert process.wait(timeout=600) == 1
             *greeting, message = process.stderr.read().decode().splitlines()
             assert message.startswith("tfmr: sentence 1 ")
             assert greeting == (

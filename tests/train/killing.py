@@ -24,7 +24,7 @@ from tfmr.checkpoint import Checkpoint, named_weights
 from tfmr.config import TransformerConfig
 from tfmr.data.tokenizer import Tokenizer
 
-PATIENCE = 120.0
+PATIENCE = 600.0
 """Seconds after which a process that does nothing is a failure of the test."""
 
 

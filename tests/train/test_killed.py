@@ -28,7 +28,7 @@ def killing(*arguments: object) -> int:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return int(done.stdout.splitlines()[-1])

@@ -391,7 +391,7 @@ def test_compiled_blocks_train_identically_without_graph_breaks(tmp_path: Path) 
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
