@@ -37,7 +37,9 @@ def project_file(path: str) -> str | None:
     if not real.is_relative_to(ROOT) or real.is_relative_to(os.path.realpath(sys.prefix)):
         return None
     name = real.relative_to(ROOT)
-    outside = any(part.startswith(".") or part.endswith(".egg-info") for part in name.parts)
+    outside = any(
+        part.startswith((".", "__editable__")) or part.endswith(".egg-info") for part in name.parts
+    )
     return None if outside else name.as_posix()
 
 

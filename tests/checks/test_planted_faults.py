@@ -232,6 +232,7 @@ READING = """
 import os
 from safetensors.torch import load_file
 from tfmr.encoder import Encoder
+from tfmr.widgets import MasksFigure
 open("made.txt", "w").close()
 print(len(load_file("recorded.safetensors")), open("recorded.json").read(), os.listdir("listed"))
 """
@@ -239,6 +240,7 @@ READ = (
     "tfmr/encoder.py",
     "tfmr/attention.py",  # imported by a module that the chapter imports
     "tfmr/__init__.py",
+    "tfmr/widgets/masks.css",
     "book/01-small.ipynb",
     "book/recorded.json",
     "book/recorded.safetensors",
@@ -248,7 +250,7 @@ READ = (
 NOT_READ = (
     "tfmr/train/trainer.py",
     "tfmr/widgets/attention.js",
-    "tfmr/widgets/lib/figure.css",
+    "tfmr/widgets/attention.css",
     "book/other.json",
     "book/made.txt",  # written by the chapter
     "book/_assets/style.css",
@@ -295,16 +297,14 @@ def test_a_chapter_is_run_again_if_something_that_it_read_changed(
 def test_a_fault_in_a_module_that_was_read_is_found_by_running_the_chapter_again(copy: Any) -> None:
     name = copy.write_chapter(ATTENTION)
     assert copy.verify().returncode == 0
+    module = copy.root / SQRT[0]
+    correct = module.read_text("utf-8")
     copy.plant(*SQRT)
     again = copy.verify()
     assert_fails(
         again, f"{name}: changed since it was verified: tfmr/attention.py", "Cell outputs differ"
     )
-    copy.plant(
-        "tfmr/attention.py",
-        "q @ k.transpose(-2, -1)",
-        "q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])",
-    )
+    module.write_text(correct, "utf-8")
     repaired = copy.verify()
     assert repaired.returncode == 0, repaired.stdout
     assert "1 chapters run" in repaired.stdout

@@ -1,19 +1,23 @@
 """Live figures: Jupyter widgets that also work on a web page without a kernel."""
 
-from tfmr.widgets.architecture import ArchitectureFigure
-from tfmr.widgets.attention import AttentionFigure
-from tfmr.widgets.beam import BeamFigure
-from tfmr.widgets.figure import LiveFigure
-from tfmr.widgets.gates import GatesFigure
-from tfmr.widgets.gradient import GradientFigure
-from tfmr.widgets.heads import HeadsFigure
-from tfmr.widgets.masks import MasksFigure
-from tfmr.widgets.merges import MergesFigure
-from tfmr.widgets.positions import PositionsFigure
-from tfmr.widgets.replay import ReplayFigure
-from tfmr.widgets.sampling import SamplingFigure
-from tfmr.widgets.stream import StreamFigure
-from tfmr.widgets.translator import TranslatorFigure
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfmr.widgets.architecture import ArchitectureFigure
+    from tfmr.widgets.attention import AttentionFigure
+    from tfmr.widgets.beam import BeamFigure
+    from tfmr.widgets.figure import LiveFigure
+    from tfmr.widgets.gates import GatesFigure
+    from tfmr.widgets.gradient import GradientFigure
+    from tfmr.widgets.heads import HeadsFigure
+    from tfmr.widgets.masks import MasksFigure
+    from tfmr.widgets.merges import MergesFigure
+    from tfmr.widgets.positions import PositionsFigure
+    from tfmr.widgets.replay import ReplayFigure
+    from tfmr.widgets.sampling import SamplingFigure
+    from tfmr.widgets.stream import StreamFigure
+    from tfmr.widgets.translator import TranslatorFigure
 
 __all__ = [
     "ArchitectureFigure",
@@ -31,3 +35,11 @@ __all__ = [
     "StreamFigure",
     "TranslatorFigure",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a figure when it is first used: a chapter reads no scripts but those of its own."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = "figure" if name == "LiveFigure" else name.removesuffix("Figure").lower()
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
