@@ -60,9 +60,6 @@ WHOLE = "notation.html"
 # The sidebar is the same on all pages.
 WITH_SIDEBAR = ("/index.html", "/04-self-attention.html", "/api/attention.html")
 
-# The pages of the reference have the colours of this one, and take axe most of its time.
-# test_every_page.py checks the contrast of the texts on all.
-REFERENCE, ITS_COLOURS = "/api/", "/api/attention.html"
 NO_CONTRAST = {"color-contrast": {"enabled": False}}
 
 # Menus that slide would be in between when they are checked.
@@ -92,11 +89,11 @@ TARGETS = """minimum => [...document.querySelectorAll(
 """Controls smaller than a minimum in pixels; a checkbox or radio button includes its label."""
 
 
-def faults(visit: Visit) -> dict[str, Any]:
+def faults(visit: Visit, *, contrast: bool = True) -> dict[str, Any]:
     """What is wrong, by size and colour theme; the page must be opened again afterwards.
 
     Each theme is checked by all rules at one size. At the other size, its colours are checked where
-    they differ or were not visible.
+    they differ or were not visible. Without ``contrast``, colours are not checked.
     """
     page = visit.page
     found = {"tab stops in lines": page.evaluate(FOCUS)}
@@ -105,7 +102,6 @@ def faults(visit: Visit) -> dict[str, Any]:
     page.evaluate(STILL)
     page.evaluate(AXE)
     exclude = [] if page.url.endswith(WITH_SIDEBAR) else [SIDEBAR]
-    coloured = REFERENCE not in page.url or page.url.endswith(ITS_COLOURS)
     for theme, sizes in (("light", (DESKTOP, PHONE)), ("dark", (PHONE, DESKTOP))):
         visit.set_theme(theme)
         for size in sizes:
@@ -114,12 +110,12 @@ def faults(visit: Visit) -> dict[str, Any]:
             if size == sizes[0]:
                 page.wait_for_function(REACHABLE)
                 page.evaluate(CHANGED)
-            elif coloured:
+            elif contrast:
                 include, rules = page.evaluate_handle(CHANGED), COLOURS
             else:
                 continue
             arguments = {"include": include, "exclude": exclude, "rules": rules}
-            arguments["off"] = {} if coloured else NO_CONTRAST
+            arguments["off"] = {} if contrast else NO_CONTRAST
             found[f"{size['width']} px, {theme}"] = page.evaluate(RUN, arguments)
     found["small targets"] = page.evaluate(TARGETS, 24)
     return {check: faults for check, faults in found.items() if faults}

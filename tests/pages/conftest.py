@@ -25,25 +25,27 @@ PHONE = {"has_touch": True, "is_mobile": True}
 
 CONTRAST = """() => {
     const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const colours = new Map(), grounds = new Map([[null, [255, 255, 255]]]);
     const rgba = (colour) => {
-        canvas.clearRect(0, 0, 1, 1);
-        canvas.fillStyle = colour;
-        canvas.fillRect(0, 0, 1, 1);
-        return [...canvas.getImageData(0, 0, 1, 1).data];
+        if (!colours.has(colour)) {
+            canvas.clearRect(0, 0, 1, 1);
+            canvas.fillStyle = colour;
+            canvas.fillRect(0, 0, 1, 1);
+            colours.set(colour, [...canvas.getImageData(0, 0, 1, 1).data]);
+        }
+        return colours.get(colour);
     };
     const light = ([r, g, b]) => {
         const part = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
         return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
     };
     const behind = (element) => {
-        const layers = [];
-        for (let at = element; at; at = at.parentElement) {
-            const colour = rgba(getComputedStyle(at).backgroundColor);
-            layers.push(colour);
-            if (colour[3] === 255) break;
+        if (!grounds.has(element)) {
+            const [r, g, b, a] = rgba(getComputedStyle(element).backgroundColor);
+            const under = a === 255 ? [0, 0, 0] : behind(element.parentElement);
+            grounds.set(element, [r, g, b].map((c, i) => (c * a + under[i] * (255 - a)) / 255));
         }
-        return layers.reverse().reduce((under, [r, g, b, a]) =>
-            [r, g, b].map((c, i) => (c * a + under[i] * (255 - a)) / 255), [255, 255, 255]);
+        return grounds.get(element);
     };
     const seen = new Map();
     const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);

@@ -1,12 +1,13 @@
 """What people need who read with a keyboard, a finger or a narrow window."""
 
 from collections.abc import Iterator
+from unittest.mock import ANY
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.pages.axe import AXE, RUN, SIDEBAR, STILL, TARGETS
-from tests.pages.conftest import SITE, Visit
+from tests.pages.conftest import CONTRAST, SITE, Visit
 
 SEARCH = "#search-dialog"
 MENUS = {
@@ -154,6 +155,23 @@ def test_the_choice_of_colours_holds_for_a_visit(chromium: Browser, address: str
     other.goto(f"{address}/04-self-attention.html")
     assert other.evaluate("firstTheme") == other.evaluate(THEME) == "light"
     context.close()
+
+
+@pytest.mark.parametrize(
+    ("colour", "legible"), [("#767676", True), ("#777", False), ("#fff", False)]
+)
+def test_a_text_with_too_little_contrast_is_found(
+    chromium: Browser, colour: str, legible: bool
+) -> None:
+    """On white, through two grounds that are transparent in part."""
+    page = chromium.new_page()
+    page.set_content(
+        "<body style='background: #000'><main style='background: #fff'>"
+        "<div style='background: rgb(255 255 255 / 50%)'><p style='background: #fff0'>"
+        f"<span style='color: {colour}'>text</span> <b style='color: #000'>text</b>"
+    )
+    assert page.evaluate(CONTRAST) == ([] if legible else [ANY])
+    page.close()
 
 
 @pytest.mark.parametrize("store", ["localStorage", "indexedDB", "document.cookie"])
