@@ -280,9 +280,9 @@ def test_negation_is_rendered_in_every_language():
 
 
 def test_invalid_requests_are_rejected():
-    with pytest.raises(TfmrError, match="en-fr or en-ko, got 'en-de'"):
+    with pytest.raises(TfmrError, match=r"en-fr.*en-ko, got 'en-de'"):
         pocket.generate("en-de", 1, 0)
-    with pytest.raises(TfmrError, match="en-fr or en-ko, got 'fr-en'"):
+    with pytest.raises(TfmrError, match=r"en-fr.*en-ko, got 'fr-en'"):
         pocket.split("fr-en")
     with pytest.raises(TfmrError, match=r"expected 5 different sentences, .* generated only \d"):
         pocket.split("en-fr", train=5, valid=5, test=5)

@@ -26,7 +26,7 @@ def test_the_average_is_the_mean_of_the_weights(tmp_path: Path) -> None:
         mean = torch.stack([one.weights[name] for one in saved]).double().mean(dim=0)
         assert torch.equal(weight, mean.float())
 
-    with pytest.raises(TfmrError, match="expected at least one checkpoint to average, got none"):
+    with pytest.raises(TfmrError, match="checkpoint to average, got none"):
         average_checkpoints([])
     for number, other in enumerate(
         (

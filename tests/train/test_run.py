@@ -252,8 +252,8 @@ def test_an_existing_run_is_not_overwritten(tmp_path: Path, corpus: Corpus) -> N
     [
         ({"name": "tatoeba"}, "was trained with corpus pocket, not tatoeba"),
         ({"target": "ko"}, "with direction en-fr, not en-ko"),
-        ({"test": [("a", "b")]}, r"with corpus_fingerprint [0-9a-f]{12}, not [0-9a-f]{12}"),
-        ({}, "with model.d_ff 16, not 32"),
+        ({"test": [("a", "b")]}, r"corpus_fingerprint [0-9a-f]{12}.*[0-9a-f]{12}"),
+        ({}, r"model.d_ff 16.*32"),
     ],
 )
 def test_another_corpus_or_recipe_does_not_resume(
@@ -553,7 +553,7 @@ def test_validations_are_resumed(tmp_path: Path, corpus: Corpus, losses: list[fl
     resumed.train(quiet=True)
     assert [result.step for result in resumed.validations] == list(range(2, 21, 2))
     assert resumed.scores[-1]["model_step"] == 12
-    with pytest.raises(TfmrError, match=r"with evaluation\.eval_every 2, not 0"):
+    with pytest.raises(TfmrError, match=r"evaluation\.eval_every 2.*0"):
         Run(tmp_path, corpus, WITHOUT_EMA, resume=True)
 
 

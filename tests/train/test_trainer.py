@@ -339,7 +339,7 @@ def test_divergence_is_an_error_and_leaves_the_weights_unchanged() -> None:
     def copy_weights(_: StepRecord) -> None:
         before.update({name: w.clone() for name, w in named_weights(trainer.model).items()})
 
-    with pytest.raises(TfmrError, match=r"diverged at step \d+: loss .*lower peak_lr") as error:
+    with pytest.raises(TfmrError, match=r"diverged.*step \d+.*loss .*lower peak_lr") as error:
         trainer.run(steps=50, on_step=copy_weights)
     assert "\n" not in str(error.value)
     assert before
