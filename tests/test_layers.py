@@ -93,6 +93,7 @@ def test_the_hyperparameters_are_printed() -> None:
     text = repr(Residual(8, 0.3, "pre", 1e-6))
     assert "LayerNorm(8, eps=1e-06)" in text
     assert "Dropout(p=0.3)" in text
+    assert "norm=pre" in text
     assert "RMSNorm(4, eps=1e-05)" in repr(Residual(4, norm_class=RMSNorm))
 
 

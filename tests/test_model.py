@@ -384,3 +384,12 @@ def test_a_state_of_another_model_and_too_many_steps(unchecked) -> None:
         TfmrError, match="capacity of 2 positions and holds 2, so it cannot take 1 more"
     ):
         model.step(tokens, state)
+
+
+@pytest.mark.parametrize("source", [[[4, 5, 6], [PAD, 4, 5]], [[4, PAD, 5], [4, 5, PAD]]])
+def test_padding_before_a_token_of_the_source(source: list[list[int]]) -> None:
+    """It would count as positions, and the logits would differ from those of the sentence alone."""
+    ids, model = torch.tensor(source), build()
+    for use in (lambda: model(ids, ids), lambda: model.start(ids, 2)):
+        with pytest.raises(TfmrError, match=r"padded at the end.*got \[.*0.*\] in row \d"):
+            use()

@@ -138,3 +138,9 @@ def test_invalid_table_sizes_raise_tfmr_error(table) -> None:
         table(-1, 4)
     with pytest.raises(TfmrError, match="must be positive: got 0 and 3"):
         LearnedPosition(0, 3)
+
+
+def test_the_sizes_are_printed() -> None:
+    assert repr(SinusoidalPosition(8, 5)) == "SinusoidalPosition(d_model=8, max_length=5)"
+    assert repr(LearnedPosition(8, 5)) == "LearnedPosition(d_model=8, max_length=5)"
+    assert repr(RotaryPosition(8, 5)) == "RotaryPosition(d_k=8, max_length=5)"

@@ -395,3 +395,12 @@ def test_step_rejects_a_state_or_tokens_that_do_not_fit(unchecked) -> None:
     for tokens in (torch.tensor([BOS] * 3), torch.tensor([[BOS] * 6])):
         with pytest.raises(TfmrError, match=r"3.*x 2 hypotheses.*got shape"):
             model.step(tokens, model.start(SOURCE, 5, beam=2))
+
+
+@pytest.mark.parametrize("source", [[[4, 5, 6], [PAD, 4, 5]], [[4, PAD, 5], [4, 5, PAD]]])
+def test_padding_before_a_token_of_the_source(source: list[list[int]]) -> None:
+    """It would count as positions, and the logits would differ from those of the sentence alone."""
+    ids, model = torch.tensor(source), build()
+    for use in (lambda: model(ids, ids), lambda: model.start(ids, 2)):
+        with pytest.raises(TfmrError, match=r"padded at the end.*got \[.*0.*\] in row \d"):
+            use()

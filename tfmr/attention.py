@@ -187,7 +187,10 @@ def _fill_empty_rows(mask: Bool[Tensor, "..."]) -> tuple[Tensor, Tensor | None]:
 
 
 SHORT = 64
-"""Up to this many keys, :func:`unfused_attention` is faster on a CPU than the fused kernel."""
+"""Up to this many keys, :func:`unfused_attention` is faster on a CPU than the fused kernel.
+
+The two round differently, so the last bits of an output depend on the padded length of its batch.
+"""
 
 
 def fused_attention(

@@ -6,6 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from tfmr.errors import TfmrError
+from tfmr.special_tokens import PAD
 
 
 def check_sizes(**sizes: object) -> None:
@@ -82,9 +83,27 @@ def check_ids(ids: Int[Tensor, "..."], name: str = "ids", axes: str = "batch, le
         raise TfmrError(f"{name} must be integers: got {ids.dtype}; use ids.long()")
 
 
+def check_source(source: Int[Tensor, "..."]) -> None:
+    """Raise :class:`TfmrError` unless these are source sentences, padded at the end if at all.
+
+    Padding before a sentence would count as positions. On a GPU this is not checked, because the
+    check would have to wait for the device.
+    """
+    check_ids(source, "source ids")
+    if source.device.type == "cpu":
+        real = source != PAD
+        late = (real[:, 1:] > real[:, :-1]).any(dim=1)
+        if late.any():
+            row = int(late.nonzero()[0])
+            raise TfmrError(
+                f"source ids must be padded at the end (id {PAD}): got {source[row].tolist()} in "
+                f"row {row}; move the padding behind the sentence, as tfmr.data.batches.pad does"
+            )
+
+
 def check_pairs(source: Int[Tensor, "..."], target: Int[Tensor, "..."]) -> None:
     """Raise :class:`TfmrError` unless both are batches of the same size."""
-    check_ids(source, "source ids")
+    check_source(source)
     check_ids(target, "target ids")
     if len(source) != len(target):
         raise TfmrError(
@@ -97,7 +116,7 @@ def check_start(
     max_length: int, source: Int[Tensor, "..."], max_new_tokens: int, beam: int
 ) -> None:
     """Raise :class:`TfmrError` unless these are valid for ``Translator.start``."""
-    check_ids(source, "source ids")
+    check_source(source)
     check_length(source.shape[1], max_length, "source")
     check_sizes(beam=beam)
     if type(max_new_tokens) is not int or not 1 <= max_new_tokens <= max_length:

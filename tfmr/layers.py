@@ -261,6 +261,10 @@ class Residual(nn.Module):
         normed: Tensor = self.norm(x + self.dropout(sublayer(x)))
         return normed
 
+    def extra_repr(self) -> str:
+        """The position of the norm."""
+        return f"norm={'pre' if self.pre_norm else 'post'}"
+
 
 def final_norm(
     d_model: int,

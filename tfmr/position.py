@@ -114,6 +114,10 @@ class SinusoidalPosition(nn.Module):
         super().__init__()
         self.register_buffer("table", sinusoidal(max_length, d_model, base), persistent=False)
 
+    def extra_repr(self) -> str:
+        """The sizes."""
+        return f"d_model={self.table.shape[1]}, max_length={len(self.table)}"
+
     def forward(
         self, x: Float[Tensor, "batch length d_model"], start: int = 0
     ) -> Float[Tensor, "batch length d_model"]:
@@ -143,6 +147,10 @@ class LearnedPosition(nn.Module):
             f"d_model and max_length must be positive: got {d_model} and {max_length}",
         )
         self.table = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        return f"d_model={self.table.shape[1]}, max_length={len(self.table)}"
 
     def forward(
         self, x: Float[Tensor, "batch length d_model"], start: int = 0
@@ -214,6 +222,10 @@ class RotaryPosition(nn.Module):
         angles = torch.outer(torch.arange(max_length).double(), scale(omega) if scale else omega)
         self.register_buffer("sin", angles.sin().float(), persistent=False)
         self.register_buffer("cos", angles.cos().float(), persistent=False)
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        return f"d_k={2 * self.cos.shape[1]}, max_length={len(self.cos)}"
 
     def forward(
         self, x: Float[Tensor, "*batch length d_k"], start: int = 0
