@@ -77,7 +77,7 @@ def test_initial_weights_are_uniform() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda a, q, m: AdditiveAttention(4, 0, 2), "d_query=4, d_memory=0, d_hidden=2"),
+        (lambda a, q, m: AdditiveAttention(4, 0, 2), "d_memory.*positive.*got 0"),
         (lambda a, q, m: a.project_keys(m[..., 1:]), r"d_memory=6\).*got \(3, 5, 5\)"),
         (lambda a, q, m: a.project_keys(m[0]), r"d_memory=6\).*got \(5, 6\)"),
         (lambda a, q, m: a(q[..., 1:], a.project_keys(m), m, MASK), r"d_query=4\).*got \(3, 2, 3"),

@@ -136,7 +136,7 @@ def test_invalid_table_sizes_raise_tfmr_error(table) -> None:
             table(3, d)
     with pytest.raises(TfmrError, match=r"negative.*got -1"):
         table(-1, 4)
-    with pytest.raises(TfmrError, match="must be positive: got 0 and 3"):
+    with pytest.raises(TfmrError, match=r"d_model.*positive.*got 0"):
         LearnedPosition(0, 3)
 
 

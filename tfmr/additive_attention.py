@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tfmr.attention import check_mask
-from tfmr.checks import check_tensor
+from tfmr.checks import check_sizes, check_tensor
 from tfmr.errors import TfmrError, require
 
 
@@ -39,11 +39,7 @@ class AdditiveAttention(nn.Module):
 
     def __init__(self, d_query: int, d_memory: int, d_hidden: int) -> None:
         super().__init__()
-        require(
-            min(d_query, d_memory, d_hidden) >= 1,
-            "additive attention needs sizes of at least 1: got "
-            f"d_query={d_query}, d_memory={d_memory}, d_hidden={d_hidden}",
-        )
+        check_sizes(d_query=d_query, d_memory=d_memory, d_hidden=d_hidden)
         self.w = nn.Linear(d_query, d_hidden, bias=False)
         self.u = nn.Linear(d_memory, d_hidden, bias=False)
         # Zero as in appendix B.1 of the paper: the initial attention weights are uniform.

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from tfmr.checks import check_floating, check_tensor
+from tfmr.checks import check_floating, check_sizes, check_tensor
 from tfmr.errors import TfmrError, require
 
 
@@ -142,10 +142,7 @@ class LearnedPosition(nn.Module):
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
-        require(
-            d_model >= 1 and max_length >= 1,
-            f"d_model and max_length must be positive: got {d_model} and {max_length}",
-        )
+        check_sizes(d_model=d_model, max_length=max_length)
         self.table = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)
 
     def extra_repr(self) -> str:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from tfmr.checks import check_tensor
+from tfmr.checks import check_sizes, check_tensor
 from tfmr.errors import TfmrError, require
 
 # Hidden state and cell state, ``(h, c)``.
@@ -37,10 +37,7 @@ class Cell(nn.Module, Generic[S]):
 
     def __init__(self, d_in: int, d_hidden: int) -> None:
         super().__init__()
-        require(
-            d_in >= 1 and d_hidden >= 1,
-            f"a recurrent cell needs d_in and d_hidden of at least 1: got {d_in} and {d_hidden}",
-        )
+        check_sizes(d_in=d_in, d_hidden=d_hidden)
         self.d_in = d_in
         self.d_hidden = d_hidden
         self.w_x = nn.Linear(d_in, self.gates * d_hidden)
