@@ -22,6 +22,9 @@ from tfmr.train.config import Recipe, find_recipe, read_recipe
 from tfmr.train.distributed import World, exit_process
 from tfmr.train.run import Run
 
+MOST_THREADS = max(1024, os.cpu_count() or 1)
+"""Of many more threads than cores, PyTorch crashes the process."""
+
 
 @dataclass(frozen=True)
 class Train:
@@ -106,7 +109,11 @@ class Train:
     def __call__(self) -> None:
         """Train, and print one line of JSON per evaluation."""
         if self.threads is not None:
-            require(self.threads >= 1, f"expected --threads of at least 1, got {self.threads}")
+            require(
+                1 <= self.threads <= MOST_THREADS,
+                f"expected --threads from 1 to {MOST_THREADS}, got {self.threads}; one per core is "
+                "usually fastest",
+            )
             torch.set_num_threads(self.threads)
         with World.join() as world:
             self._choose_device(world)
