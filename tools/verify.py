@@ -34,6 +34,8 @@ READ = ("tfmr", "book", "benchmarks")
 NOT_READ = frozenset({"__pycache__", ".ipynb_checkpoints", "node_modules", "vendor"})
 FOLDER = "VERIFY_FOLDER"
 """The environment variable that names the folder of the reports."""
+SECONDS = pytest.StashKey[float]()
+"""The time that the kernels of a process have used so far."""
 LOCK = "requirements.lock"
 
 
@@ -122,7 +124,9 @@ def pytest_runtest_protocol(
     result = yield
     if nextitem is None or nextitem.path != item.path:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        report.with_suffix(".seconds").write_text(f"{used.ru_utime + used.ru_stime}")
+        total, before = used.ru_utime + used.ru_stime, item.config.stash.get(SECONDS, 0.0)
+        report.with_suffix(".seconds").write_text(f"{total - before}")
+        item.config.stash[SECONDS] = total
     return result
 
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -149,6 +150,25 @@ def test_a_slow_chapter(copy: Any) -> None:
     copy.plant("tools/verify.py", "CHAPTER_SECONDS = 90.0", "CHAPTER_SECONDS = 0.0")
     assert_fails(copy.verify(), "slower than 0 s")
     assert copy.stamped() == []
+
+
+def test_the_seconds_of_a_chapter_are_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system adds up the time of all kernels that a process has started."""
+    totals = iter([(5.0, 1.0), (7.0, 1.5)])
+    usage = (SimpleNamespace(ru_utime=user, ru_stime=system) for user, system in totals)
+    monkeypatch.setattr(verify.resource, "getrusage", lambda _: next(usage))
+    monkeypatch.setenv(verify.FOLDER, str(tmp_path))
+    monkeypatch.setenv(kernel.REPORT, "")
+    config = SimpleNamespace(stash=pytest.Stash())
+    one, two = (SimpleNamespace(path=Path(f"book/{n}.ipynb"), config=config) for n in "ab")
+    for item, following in ((one, one), (one, two), (two, None)):
+        running: Any = verify.pytest_runtest_protocol(item, following)  # type: ignore[arg-type]
+        next(running)
+        with pytest.raises(StopIteration):
+            running.send(None)
+    assert [float((tmp_path / f"{n}.seconds").read_text()) for n in "ab"] == [6.0, 2.5]
 
 
 def test_an_output_that_depends_on_the_settings(copy: Any) -> None:
