@@ -1,8 +1,9 @@
 """Benchmarks: speed and quality, measured, recorded as JSON and rendered into README.md.
 
 Each module is a command, for example ``python -m benchmarks.speed --help``. A command writes its
-results to a JSON file in this folder (:mod:`benchmarks.record`); ``python -m benchmarks.tables``
-renders these files into README.md.
+results to a JSON file (:mod:`benchmarks.record`). The module also has the ``table`` of its record
+and the ``claims`` about it; ``python -m benchmarks.tables`` renders all tables into README.md and
+checks all claims.
 """
 
 import os

@@ -369,7 +369,7 @@ def _comparison(rows: Sequence[Row], *, mixed: bool = False) -> str:
     best = _fastest(({**row, "task": title(row)} for row in rows), "system", "task")
     tasks = [task for system, task in best if system == OWN]
 
-    def line(name: str, system: str, write: Callable[[Row, Row], str]) -> list[str]:
+    def cells_of(name: str, system: str, write: Callable[[Row, Row], str]) -> list[str]:
         cells = []
         for task in tasks:
             row = best.get((system, task))
@@ -377,10 +377,10 @@ def _comparison(rows: Sequence[Row], *, mixed: bool = False) -> str:
             cells.append(f"{text}, {row['precision']}" if mixed and row is not None else text)
         return [name, *cells]
 
-    lines = [line(f"{OWN}, tokens/s", OWN, lambda row, _: f"{row['tokens_per_second']:,.0f}")]
-    lines += [line(name, name, _ratio) for name in grouped(rows, "system") if name != OWN]
+    lines = [cells_of(f"{OWN}, tokens/s", OWN, lambda row, _: f"{row['tokens_per_second']:,.0f}")]
+    lines += [cells_of(name, name, _ratio) for name in grouped(rows, "system") if name != OWN]
     if not mixed:
-        lines.append(line(f"{OWN}, share of the peak", OWN, lambda row, _: _share(row)))
+        lines.append(cells_of(f"{OWN}, share of the peak", OWN, lambda row, _: _share(row)))
     return markdown(["", *tasks], lines)
 
 
