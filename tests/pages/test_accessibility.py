@@ -75,6 +75,16 @@ def test_a_finger_can_operate_every_control(phone: Visit, name: str) -> None:
         assert page.evaluate(TARGETS, 44) == [], menu
 
 
+@pytest.mark.parametrize("width", [390, 320])
+def test_every_menu_is_within_a_narrow_window(phone: Visit, width: int) -> None:
+    page = phone.open("04-self-attention.html", width=width)
+    for menu in menus(page, width):
+        box = page.locator(menu).first.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0, menu
+        assert box["x"] + box["width"] <= width, menu
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_axe_finds_no_fault_in_an_open_menu(visit: Visit, width: int, theme: str) -> None:
