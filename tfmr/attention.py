@@ -286,8 +286,8 @@ def check_arguments(
             f"every query needs a key, and every key one value: got {k.shape[-2]} keys "
             f"{tuple(k.shape)} and {v.shape[-2]} values {tuple(v.shape)}"
         )
-    batch: tuple[int, ...] = ()
-    for x in (q, k, v):
+    batch: tuple[int, ...] = q.shape[:-2]
+    for x in (k, v):
         joined = _broadcast(batch, x.shape[:-2])
         if joined is None:
             raise TfmrError(
@@ -309,6 +309,8 @@ def check_arguments(
 
 def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
     """The shape to which both shapes broadcast; ``None`` if there is none."""
+    if a == b:
+        return a
     sizes = []
     for x, y in zip_longest(reversed(a), reversed(b), fillvalue=1):
         if x != y and x != 1 and y != 1:

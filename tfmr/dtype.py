@@ -147,4 +147,4 @@ def choose_arithmetic(precision: Precision, units: Units) -> Arithmetic:
 
 def at_least_fp32(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """``x`` in fp32 if it is in half precision, where squares and dot products overflow."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
