@@ -271,7 +271,10 @@ def test_a_broken_or_missing_checkpoint(rejected, model: Path) -> None:
     assert "copy it again, or train the model again" in rejected("translate", "--model", "run", "a")
     assert "copy it again, or train the model again" in rejected("evaluate", "--model", "run")
     assert "train a model with `python -m tfmr train`" in rejected("translate", "a")
-    assert "train a model with" in rejected("train", "--resume")
+    Path("run/model.safetensors").unlink()
+    Path("run/README.md").touch()
+    line = rejected("train", "--resume", "--out", "run")
+    assert all(part in line for part in ("run ", "model.safetensors", "--out"))
 
 
 def test_a_wrong_vocabulary(rejected, model: Path) -> None:
