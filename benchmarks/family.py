@@ -34,12 +34,13 @@ from benchmarks.record import Record, Row
 from benchmarks.tables import NOTHING, RANGE, Claims, count, grouped, markdown, select, spread
 from tfmr.data import corpora
 from tfmr.data.tokenizer import Tokenizer
+from tfmr.decode import Sampling
 from tfmr.errors import require
 from tfmr.family import GPT, Bert, BertConfig, GPTConfig, Llama, LlamaConfig
 from tfmr.family.bert import mask_tokens
 from tfmr.family.digits import CONFIG as VIT
 from tfmr.family.digits import split_digits, train_vit
-from tfmr.family.generate import generate, sampler
+from tfmr.family.generate import generate
 from tfmr.family.language_model import LanguageModel
 from tfmr.family.ngram import NGram
 from tfmr.family.tasks import CONFIG as T5
@@ -317,7 +318,7 @@ def continue_prompts(
     """The greedy continuation of each prompt, and a sampled one."""
     ids = [[BOS, *tokenizer.encode(prompt)] for prompt in prompts]
     greedy = generate(model, ids, 30, eos=EOS)
-    sampled = generate(model, ids, 30, sampler(torch.Generator().manual_seed(seed)), eos=EOS)
+    sampled = generate(model, ids, 30, eos=EOS, sampling=Sampling(), seed=seed)
     return [
         {"prompt": prompt, "greedy": tokenizer.decode(one), "sampled": tokenizer.decode(other)}
         for prompt, one, other in zip(prompts, greedy, sampled, strict=True)

@@ -160,6 +160,6 @@ def translate(model: T5, tokenizer: Tokenizer, texts: Sequence[str]) -> list[str
     outputs: list[str] = []
     for start in range(0, len(texts), 100):
         source = pad(tokenizer.encode_batch(texts[start : start + 100]))
-        ids = answer(model, source, MAX_LENGTH, start=BOS, eos=EOS, source_mask=source != PAD)
+        ids = answer(model, source, MAX_LENGTH, start=BOS, eos=EOS)
         outputs += map(tokenizer.decode, ids)
     return outputs

@@ -17,33 +17,20 @@ from tfmr.errors import TfmrError
 from tfmr.kv_cache import BlockCache
 from tfmr.layers import Dropout
 from tfmr.position import LearnedPosition, RotaryPosition, SinusoidalPosition
-from tfmr.translator import DecoderState, Translator
+from tfmr.translator import DecoderState, RowState, Translator
 
 
 @dataclass
-class TransformerState:
-    """The state of incremental decoding: a :class:`tfmr.translator.DecoderState`.
-
-    Every hypothesis has its own row in every tensor, so the encoder output of a sentence is stored
-    ``beam`` times.
-    """
+class TransformerState(RowState):
+    """State of incremental decoding; the encoder output of a sentence is stored ``beam`` times."""
 
     memory: Float[Tensor, "rows source d_model"]
     memory_mask: Bool[Tensor, "rows 1 1 source"]
     caches: list[BlockCache]
     beam: int
 
-    def select(self, sentences: Int[Tensor, "selected"]) -> None:
-        """Continue with these sentences only, in this order, with all their hypotheses."""
-        hypotheses = torch.arange(self.beam, device=sentences.device)
-        self._select_rows((sentences[:, None] * self.beam + hypotheses).flatten())
-
-    def reorder(self, parents: Int[Tensor, "sentences beam"]) -> None:
-        """Continue hypothesis ``j`` of sentence ``i`` from its hypothesis ``parents[i, j]``."""
-        first = torch.arange(len(parents), device=parents.device)[:, None] * self.beam
-        self._select_rows((first + parents).flatten())
-
-    def _select_rows(self, rows: Int[Tensor, "rows"]) -> None:
+    def select_rows(self, rows: Int[Tensor, "rows"]) -> None:
+        """See :meth:`tfmr.translator.RowState.select_rows`."""
         self.memory, self.memory_mask = self.memory[rows], self.memory_mask[rows]
         for cache in self.caches:
             cache.select(rows)

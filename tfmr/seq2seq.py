@@ -21,7 +21,7 @@ from tfmr.config import Tie, check_choice, check_dropout, check_positive, check_
 from tfmr.errors import TfmrError, require
 from tfmr.layers import Dropout
 from tfmr.recurrent import GRU, LSTM, RNN, Cell, GRUCell, LSTMCell, LSTMState, RNNCell, Stack
-from tfmr.translator import DecoderState, Translator
+from tfmr.translator import DecoderState, RowState, Translator
 
 CellName = Literal["rnn", "lstm", "gru"]
 STACKS: dict[CellName, Callable[[int, int], Stack[Any]]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
@@ -75,8 +75,8 @@ class Seq2SeqConfig:
 
 
 @dataclass
-class Seq2SeqState:
-    """State of incremental decoding: a :class:`tfmr.translator.DecoderState`.
+class Seq2SeqState(RowState):
+    """State of incremental decoding.
 
     The encoder outputs are stored once per sentence, the state of the RNN cell once per row (that
     is, per hypothesis).
@@ -98,15 +98,10 @@ class Seq2SeqState:
         self.memory, self.mask = self.memory[sentences], self.mask[sentences]
         if self.keys is not None:
             self.keys = self.keys[sentences]
-        hypotheses = torch.arange(self.beam, device=sentences.device)
-        self._select_rows((sentences[:, None] * self.beam + hypotheses).flatten())
+        super().select(sentences)
 
-    def reorder(self, parents: Int[Tensor, "sentences beam"]) -> None:
-        """Continue hypothesis ``j`` of sentence ``i`` from the state of ``parents[i, j]``."""
-        sentences = torch.arange(len(parents), device=parents.device)
-        self._select_rows((sentences[:, None] * self.beam + parents).flatten())
-
-    def _select_rows(self, rows: Int[Tensor, "rows"]) -> None:
+    def select_rows(self, rows: Int[Tensor, "rows"]) -> None:
+        """See :meth:`tfmr.translator.RowState.select_rows`."""
         if isinstance(self.rnn_state, tuple):
             self.rnn_state = self.rnn_state[0][rows], self.rnn_state[1][rows]
         else:

@@ -46,19 +46,38 @@ class DecoderState(Protocol):
         """
 
 
-@runtime_checkable
-class IncrementalTranslator(Protocol):
-    """A model that decodes one token per step: what greedy decoding and beam search need.
+class RowState:
+    """A :class:`DecoderState` in which every hypothesis has its own row in every tensor."""
 
-    :class:`Translator` implements it, and so does the result of :func:`tfmr.fast.decoder.prepare`.
+    beam: int
+    """Rows per sentence."""
+
+    def select(self, sentences: Int[Tensor, "selected"]) -> None:
+        """See :meth:`DecoderState.select`."""
+        hypotheses = torch.arange(self.beam, device=sentences.device)
+        self.select_rows((sentences[:, None] * self.beam + hypotheses).flatten())
+
+    def reorder(self, parents: Int[Tensor, "sentences beam"]) -> None:
+        """See :meth:`DecoderState.reorder`."""
+        sentences = torch.arange(len(parents), device=parents.device)
+        self.select_rows((sentences[:, None] * self.beam + parents).flatten())
+
+    def select_rows(self, rows: Int[Tensor, "rows"]) -> None:
+        """Replace the rows of every tensor by these, in this order; a row may be repeated."""
+        raise NotImplementedError
+
+
+@runtime_checkable
+class IncrementalModel(Protocol):
+    """A model that decodes one token per step: what all searches of :mod:`tfmr.decode` need.
+
+    Every :class:`Translator` implements it, and so do the result of
+    :func:`tfmr.fast.decoder.prepare`, :class:`tfmr.family.t5.T5` and
+    :class:`tfmr.family.language_model.LanguageModel`.
     """
 
     training: bool
     """Whether the model is in training mode; searches need evaluation mode."""
-
-    @property
-    def config(self) -> TranslatorConfig:
-        """The hyperparameters."""
 
     @property
     def device(self) -> torch.device:
@@ -71,6 +90,15 @@ class IncrementalTranslator(Protocol):
 
     def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
         """See :meth:`Translator.step`."""
+
+
+@runtime_checkable
+class IncrementalTranslator(IncrementalModel, Protocol):
+    """An :class:`IncrementalModel` that translates sentences of limited length."""
+
+    @property
+    def config(self) -> TranslatorConfig:
+        """The hyperparameters."""
 
     def alignment(
         self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]

@@ -34,11 +34,14 @@ from tfmr.special_tokens import BOS, EOS
 from tfmr.translator import Translator
 
 
-def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+def assert_same(
+    found: list[Hypothesis], expected: list[Hypothesis], tolerance: float = 1e-9
+) -> None:
     """The same translations in the same order, with equal scores."""
     assert [(h.ids, h.finished) for h in found] == [(h.ids, h.finished) for h in expected]
-    assert [h.log_prob for h in found] == pytest.approx([h.log_prob for h in expected], abs=1e-9)
-    assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=1e-9)
+    for own, other in zip(found, expected, strict=True):
+        assert own.log_prob == pytest.approx(other.log_prob, abs=tolerance)
+        assert own.score == pytest.approx(other.score, abs=tolerance)
 
 
 def log_prob(model: Translator, source: list[int], tokens: list[int]) -> float:

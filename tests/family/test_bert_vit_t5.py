@@ -9,7 +9,6 @@ from tfmr.analysis import record_attention
 from tfmr.errors import TfmrError
 from tfmr.family import T5, Bert, BertConfig, T5Config, ViT, ViTConfig
 from tfmr.family.bert import IGNORED, mask_tokens
-from tfmr.family.generate import answer
 
 SMALL = BertConfig(16, 2, 24, vocab=20, n_layers=2, max_length=10)
 
@@ -142,33 +141,3 @@ def test_t5_decodes_incrementally() -> None:
     caches, memory = model.new_caches(6, 7), model.encode(source, mask)
     parts = [model.decode(part, memory, mask, caches) for part in target.split([3, 1, 2], dim=1)]
     assert_close(torch.cat(parts, dim=1), model(source, target, mask))
-
-
-def test_t5_answers_in_a_batch_as_one_text_at_a_time_without_a_cache() -> None:
-    torch.manual_seed(0)
-    model = T5(T5Config(20, 16, 4, 24, 2, 3, 2, n_buckets=8, max_distance=9)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.6)
-    lengths = [7, 4, 5]
-    source = torch.randint(3, 20, (3, 7), generator=torch.Generator().manual_seed(0))
-    mask = torch.arange(7) < torch.tensor(lengths)[:, None]
-
-    def naively(row: int, eos: int) -> list[int]:
-        text = [0]
-        while len(text) < 9:
-            logits = model(source[row : row + 1, : lengths[row]], torch.tensor([text]))
-            token = int(logits[0, -1].argmax())
-            if token == eos:
-                break
-            text.append(token)
-        return text[1:]
-
-    ends = {naively(row, -1)[-1] for row in range(3)}
-    for eos in ends:
-        expected = [naively(row, eos) for row in range(3)]
-        assert answer(model, source, 8, start=0, eos=eos, source_mask=mask) == expected
-    with pytest.raises(TfmrError, match="must be positive: got 0"):
-        answer(model, source, 0, start=0, eos=1)
-    with pytest.raises(TfmrError, match="evaluation mode"):
-        answer(model.train(), source, 3, start=0, eos=1)

@@ -8,7 +8,6 @@ from torch.testing import assert_close
 
 from tfmr.errors import TfmrError
 from tfmr.family import GPT, GPTConfig, Llama, LlamaConfig
-from tfmr.family.generate import generate, greedy, sampler
 from tfmr.family.language_model import LanguageModel
 
 SIZES = {"vocab": 20, "d_model": 16, "n_layers": 2, "n_heads": 4, "d_ff": 24, "max_length": 12}
@@ -80,58 +79,6 @@ def test_each_change_changes_the_model() -> None:
         current - vocab * d,
     ]
     assert counts == expected
-
-
-def continue_naively(model: LanguageModel, prompt: list[int], n: int, eos: int) -> list[int]:
-    """One prompt, no cache: the whole text is computed again for every token."""
-    text = list(prompt)
-    for _ in range(n):
-        token = int(model(torch.tensor([text]))[0, -1].argmax())
-        if token == eos:
-            break
-        text.append(token)
-    return text[len(prompt) :]
-
-
-@pytest.mark.parametrize("model", models())
-def test_generation_equals_one_prompt_at_a_time_without_a_cache(model: LanguageModel) -> None:
-    prompts = [[3, 4, 5, 6], [7], [8, 9], [10, 11, 12, 13, 14, 15]]
-    with torch.no_grad():
-        ends = {continue_naively(model, prompt, 6, eos=-1)[-1] for prompt in prompts}
-    for eos in [*ends, 0]:
-        expected = [continue_naively(model, prompt, 6, eos) for prompt in prompts]
-        assert generate(model, prompts, 6, eos=eos) == expected
-
-
-def test_sampling() -> None:
-    logits = torch.tensor([[0.0, 3.0, 2.0, 1.0]]).expand(20_000, 4)
-    draw = sampler(torch.Generator().manual_seed(0), temperature=0.5, top_k=2)
-    share = torch.bincount(draw(logits), minlength=4) / 20_000
-    expected = torch.tensor([6.0, 4.0]).softmax(0)
-    assert share[[0, 3]].tolist() == [0, 0]
-    assert_close(share[[1, 2]], expected, atol=0.01, rtol=0)
-    assert greedy(logits)[0] == 1
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([], 3), "at least one prompt"),
-        (([[1], []], 3), r"prompts of \[1, 0\] tokens"),
-        (([[1]], 0), r"max_new_tokens.*got 0"),
-        (([[1, 2]], 11), r"12 positions.*2 \+ 11"),
-        (([[1, 20]], 3), "ids must lie between 0 and 19.*1 to 20"),
-    ],
-)
-def test_generation_rejects_bad_input(arguments, message: str) -> None:
-    with pytest.raises(TfmrError, match=message):
-        generate(Llama(CURRENT).eval(), *arguments)
-
-
-def test_generation_needs_evaluation_mode() -> None:
-    with pytest.raises(TfmrError, match="evaluation mode"):
-        generate(Llama(CURRENT), [[1]], 2)
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -1,8 +1,9 @@
 """Decoding: from the scores of a model to translations.
 
 The searches (:mod:`~tfmr.decode.greedy`, :mod:`~tfmr.decode.beam`, :mod:`~tfmr.decode.sampling`)
-work on batches of ids and take any :class:`tfmr.translator.IncrementalTranslator`;
-:mod:`~tfmr.decode.topk` selects their candidates.
+work on batches of ids and take any :class:`tfmr.translator.IncrementalModel`, of this package or
+your own; :mod:`~tfmr.decode.search` selects one of them by its options,
+:mod:`~tfmr.decode.generate` holds what they share, and :mod:`~tfmr.decode.topk` selects candidates.
 :mod:`~tfmr.decode.sentences` applies them to text, and :mod:`~tfmr.decode.streaming` decodes it
 word by word. The ``*_naive`` versions recompute every prefix;
 they are the ones to read first, and they take a :class:`tfmr.translator.Translator`.
@@ -17,7 +18,7 @@ from tfmr.decode.beam import (
     beam_search_naive,
     length_penalty,
 )
-from tfmr.decode.generate import EXTRA_LENGTH, max_output_lengths
+from tfmr.decode.generate import EXTRA_LENGTH, GenerationConfig, max_output_lengths
 from tfmr.decode.greedy import greedy_search, greedy_search_naive
 from tfmr.decode.sampling import Sampling, sample
 from tfmr.decode.sentences import Translation, translate, translate_each
@@ -26,6 +27,7 @@ __all__ = [
     "ALPHA",
     "EXTRA_LENGTH",
     "BeamStep",
+    "GenerationConfig",
     "Hypothesis",
     "Sampling",
     "Translation",

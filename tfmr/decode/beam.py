@@ -13,15 +13,18 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from tfmr.decode.generate import (
+    TRANSLATION,
+    GenerationConfig,
     check_eval_mode,
     compact_rows,
+    first_tokens,
     max_output_lengths,
     no_token_possible,
 )
 from tfmr.decode.topk import stable_topk
 from tfmr.errors import TfmrError
 from tfmr.special_tokens import BOS, EOS
-from tfmr.translator import IncrementalTranslator, Translator
+from tfmr.translator import IncrementalModel, Translator
 
 ALPHA = 0.6
 """The exponent of the length penalty in Vaswani et al. (2017), section 6.1."""
@@ -153,7 +156,7 @@ def beam_search_naive(
 
 @torch.inference_mode()
 def beam_search(
-    model: IncrementalTranslator,
+    model: IncrementalModel,
     source: Int[Tensor, "batch source"],
     beam: int = 4,
     alpha: float = ALPHA,
@@ -161,6 +164,7 @@ def beam_search(
     n_best: int = 1,
     on_finished: Callable[[int], object] | None = None,
     on_step: Callable[[BeamStep], object] | None = None,
+    generation: GenerationConfig = TRANSLATION,
 ) -> list[list[Hypothesis]]:
     """Translate a batch of sentences by beam search: :func:`beam_search_naive` for all at once.
 
@@ -171,13 +175,14 @@ def beam_search(
 
     Args:
         model: in evaluation mode.
-        source: ids, padded with ``PAD``.
+        source: ids, padded with ``PAD``, or with -1 for a language model.
         beam: live hypotheses per sentence; 4 in Vaswani et al. (2017), section 6.1. A beam of 1 is
             greedy decoding.
         alpha: exponent of the :func:`length_penalty`.
         n_best: hypotheses to return per sentence.
         on_finished: called with the number of searches that ended in a step (for a progress bar).
         on_step: called with the candidates of each step.
+        generation: which tokens are generated; see :class:`tfmr.decode.generate.GenerationConfig`.
 
     Returns:
         For each sentence its ``n_best`` hypotheses, best first; fewer if there are not that many.
@@ -189,10 +194,10 @@ def beam_search(
     """
     check_eval_mode(model)
     check_beam_options(beam, alpha, n_best)
-    max_lengths = max_output_lengths(model, source)
+    max_lengths = max_output_lengths(model, source, generation)
     state = model.start(source, max(max_lengths), beam)
-    hypotheses = _BeamState(max_lengths, beam, alpha, n_best, source.device)
-    tokens = torch.full((len(max_lengths) * beam,), BOS, device=source.device)
+    hypotheses = _BeamState(max_lengths, beam, alpha, n_best, generation, source.device)
+    tokens = first_tokens(source, generation).repeat_interleave(beam)
     while True:
         step = hypotheses.advance(log_softmax_(model.step(tokens, state)))
         if on_step is not None:
@@ -227,9 +232,17 @@ class _BeamState:
     """The live and finished hypotheses of a batch, one row per sentence still in the search."""
 
     def __init__(
-        self, max_lengths: list[int], beam: int, alpha: float, n_best: int, device: torch.device
+        self,
+        max_lengths: list[int],
+        beam: int,
+        alpha: float,
+        n_best: int,
+        generation: GenerationConfig,
+        device: torch.device,
     ) -> None:
         n = len(max_lengths)
+        self.lowest = generation.lowest
+        self.eos = -1 if generation.eos is None else generation.eos
         self.beam, self.alpha, self.n_best = beam, alpha, n_best
         self.results: list[list[Hypothesis]] = [[] for _ in max_lengths]
         """By sentence: finished hypotheses; once its search has ended, the ``n_best``."""
@@ -253,12 +266,12 @@ class _BeamState:
         ``log_probs`` is overwritten.
         """
         vocab = log_probs.shape[1]
-        log_probs[:, :EOS] = -torch.inf
+        log_probs[:, : self.lowest] = -torch.inf
         candidates = log_probs.view(-1, self.beam, vocab).add_(self.log_probs.unsqueeze(2))
         # At most `beam` of these end in EOS, one per hypothesis, so at least `beam` continue.
         totals, indices = stable_topk(candidates.flatten(1), 2 * self.beam)
         parents, tokens = indices // vocab, indices % vocab
-        is_eos = tokens == EOS
+        is_eos = tokens == self.eos
         finished = is_eos & (totals > -torch.inf)
         finished[:, self.beam :] = False
         # The columns of the first candidates that do not end in EOS, one for each beam slot.

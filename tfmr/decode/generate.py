@@ -1,15 +1,16 @@
 """Code shared by the searches: input checks, maximum output lengths, the generation loop."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tfmr.checks import check_ids
-from tfmr.errors import TfmrError
+from tfmr.checks import check_ids, check_sizes
+from tfmr.errors import TfmrError, require
 from tfmr.special_tokens import BOS, EOS, PAD
-from tfmr.translator import IncrementalTranslator
+from tfmr.translator import IncrementalModel, IncrementalTranslator, Translator
 
 EXTRA_LENGTH = 50
 """A translation may have this many tokens more than its source (Vaswani et al., 2017, section 6.1).
@@ -20,7 +21,38 @@ ChooseTokens = Callable[[Float[Tensor, "rows vocab"], Sequence[int]], Int[Tensor
 number of each row: its index in the batch that :func:`generate` was given."""
 
 
-def check_eval_mode(model: IncrementalTranslator) -> None:
+@dataclass(frozen=True)
+class GenerationConfig:
+    """Which tokens a search generates, and how many; the defaults are those of a translation.
+
+    Raises:
+        TfmrError: if a value is out of range.
+    """
+
+    start: int | None = BOS
+    """The first input of the decoder; ``None`` for a language model, which continues its source."""
+    eos: int | None = EOS
+    """The token that ends an output; ``None`` if there is none."""
+    lowest: int = EOS
+    """The smallest id that may be generated: ``PAD`` and ``BOS`` are below ``EOS``."""
+    max_new_tokens: int | None = None
+    """The maximum number of tokens of an output, ``eos`` included; ``None`` for that of a
+    translation, which depends on the source: see :func:`max_output_lengths`."""
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens is not None:
+            check_sizes(max_new_tokens=self.max_new_tokens)
+        require(
+            self.eos is None or self.eos >= self.lowest >= 0,
+            f"eos must be None or an id that may be generated, at least {self.lowest}: got "
+            f"{self.eos}",
+        )
+
+
+TRANSLATION = GenerationConfig()
+
+
+def check_eval_mode(model: IncrementalModel) -> None:
     """Raise :class:`tfmr.errors.TfmrError` if the model is in training mode."""
     if model.training:
         raise TfmrError(
@@ -38,18 +70,29 @@ def no_token_possible(sentence: int, length: int) -> TfmrError:
 
 
 def max_output_lengths(
-    model: IncrementalTranslator, source: Int[Tensor, "batch source"]
+    model: IncrementalModel | Translator,
+    source: Int[Tensor, "batch source"],
+    generation: GenerationConfig = TRANSLATION,
 ) -> list[int]:
-    """The maximum number of tokens of each translation, ``EOS`` included.
+    """The maximum number of tokens of each output, ``eos`` included.
 
-    The source length plus :data:`EXTRA_LENGTH`, but at most the model's ``max_length``. It depends
-    on the sentence alone, not on the padding in its batch.
+    ``max_new_tokens`` if it is set. Otherwise the source length plus :data:`EXTRA_LENGTH`, but at
+    most the model's ``max_length``: it depends on the sentence alone, not on the padding in its
+    batch.
 
     Raises:
         TfmrError: if ``source`` is not a batch of at least one sentence, not made of integer ids,
-            or a sentence is empty.
+            a sentence is empty, or ``max_new_tokens`` is missing for a model without
+            ``max_length``.
     """
     check_ids(source, "source ids")
+    if generation.max_new_tokens is not None:
+        return [generation.max_new_tokens] * len(source)
+    if not isinstance(model, Translator | IncrementalTranslator):
+        raise TfmrError(
+            "only the outputs of a translation model have a maximum length of their own: got a "
+            f"{type(model).__name__}; set max_new_tokens"
+        )
     lengths = (source != PAD).sum(dim=1).tolist()
     if 0 in lengths:
         raise TfmrError(
@@ -57,6 +100,19 @@ def max_output_lengths(
             f"{lengths.index(0)}; remove empty sentences from the batch"
         )
     return [min(length + EXTRA_LENGTH, model.config.max_length) for length in lengths]
+
+
+def first_tokens(
+    source: Int[Tensor, "batch source"], generation: GenerationConfig
+) -> Int[Tensor, "batch"]:
+    """The first input of the decoder for each row of ``source``.
+
+    A language model starts with the last token of its source, which is padded with ``-1``.
+    """
+    if generation.start is not None:
+        return torch.full((len(source),), generation.start, device=source.device)
+    last = (source >= 0).sum(dim=1, keepdim=True) - 1
+    return source.gather(1, last.clamp(min=0))[:, 0]
 
 
 def compact_rows(finished: Sequence[bool]) -> list[int]:
@@ -73,23 +129,25 @@ def compact_rows(finished: Sequence[bool]) -> list[int]:
 
 
 def generate(
-    model: IncrementalTranslator,
+    model: IncrementalModel,
     source: Int[Tensor, "batch source"],
     choose: ChooseTokens,
     on_finished: Callable[[int], object] | None = None,
+    generation: GenerationConfig = TRANSLATION,
 ) -> list[list[int]]:
-    """Translate a batch of sentences token by token: the loop of greedy decoding and sampling.
+    """Generate the outputs of a batch token by token: the loop of greedy decoding and sampling.
 
-    Sentences leave the batch as soon as they are finished, so later steps do not compute them.
+    Outputs leave the batch as soon as they are finished, so later steps do not compute them.
 
     Args:
         model: in evaluation mode.
-        source: ids, padded with ``PAD``.
+        source: ids, padded with ``PAD``, or with -1 for a language model.
         choose: chooses the next tokens from their scores.
-        on_finished: called with the number of sentences finished in a step (for a progress bar).
+        on_finished: called with the number of outputs finished in a step (for a progress bar).
+        generation: which tokens are generated.
 
     Returns:
-        One list of ids per sentence, without ``BOS`` and ``EOS``.
+        One list of ids per output, without ``start`` and ``eos``.
 
     Raises:
         TfmrError: if the model is in training mode, the batch or a sentence in it is empty, a
@@ -97,24 +155,25 @@ def generate(
             or leave no token possible.
     """
     check_eval_mode(model)
-    limits = max_output_lengths(model, source)
+    limits = max_output_lengths(model, source, generation)
     state = model.start(source, max(limits))
     generated: list[list[int]] = [[] for _ in limits]
     active = list(range(len(limits)))  # the sentence number of each row
-    tokens = torch.full((len(active),), BOS, device=source.device)
+    tokens = first_tokens(source, generation)
     while active:
         scores = model.step(tokens, state)
-        # The maximum is NaN if any score is. Row by row with the tokens, so that both are one
-        # transfer from a GPU.
-        possible = scores[:, EOS:].amax(dim=1).isfinite()
+        # The maximum is NaN if any score is.
+        possible = scores[:, generation.lowest :].amax(dim=1).isfinite()
         tokens = choose(scores, active)
         finished = []
+        # The check and the tokens are one transfer from a GPU.
         for sentence, token in zip(active, tokens.where(possible, -1).tolist(), strict=True):
             if token < 0:
                 raise no_token_possible(sentence, len(generated[sentence]) + 1)
-            if token != EOS:
+            if token != generation.eos:
                 generated[sentence].append(token)
-            finished.append(token == EOS or len(generated[sentence]) == limits[sentence])
+            at_limit = len(generated[sentence]) == limits[sentence]
+            finished.append(token == generation.eos or at_limit)
         if any(finished):
             if on_finished is not None:
                 on_finished(sum(finished))

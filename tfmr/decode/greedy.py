@@ -6,10 +6,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tfmr.decode.generate import generate, max_output_lengths, no_token_possible
+from tfmr.decode.generate import (
+    TRANSLATION,
+    GenerationConfig,
+    generate,
+    max_output_lengths,
+    no_token_possible,
+)
 from tfmr.decode.topk import stable_topk
 from tfmr.special_tokens import BOS, EOS
-from tfmr.translator import IncrementalTranslator, Translator
+from tfmr.translator import IncrementalModel, Translator
 
 
 @torch.inference_mode()
@@ -42,16 +48,18 @@ def greedy_search_naive(model: Translator, source: Int[Tensor, "1 source"]) -> l
 
 @torch.inference_mode()
 def greedy_search(
-    model: IncrementalTranslator,
+    model: IncrementalModel,
     source: Int[Tensor, "batch source"],
     on_finished: Callable[[int], object] | None = None,
+    generation: GenerationConfig = TRANSLATION,
 ) -> list[list[int]]:
-    """Translate a batch of sentences by greedy decoding.
+    """Translate a batch of sentences, or continue texts, by greedy decoding.
 
     Args:
         model: in evaluation mode.
-        source: ids, padded with ``PAD``.
+        source: ids, padded with ``PAD``, or with -1 for a language model.
         on_finished: called with the number of sentences finished in a step (for a progress bar).
+        generation: which tokens are generated; see :class:`tfmr.decode.generate.GenerationConfig`.
 
     Returns:
         One list of ids per sentence, without ``BOS`` and ``EOS``, at most as long as
@@ -66,7 +74,7 @@ def greedy_search(
     def most_probable(
         scores: Float[Tensor, "rows vocab"], sentences: Sequence[int]
     ) -> Int[Tensor, "rows"]:
-        _, indices = stable_topk(scores[:, EOS:], 1)
-        return EOS + indices.squeeze(1)
+        _, indices = stable_topk(scores[:, generation.lowest :], 1)
+        return generation.lowest + indices.squeeze(1)
 
-    return generate(model, source, most_probable, on_finished)
+    return generate(model, source, most_probable, on_finished, generation)

@@ -8,11 +8,16 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tfmr.decode.generate import generate, max_output_lengths
+from tfmr.decode.generate import (
+    TRANSLATION,
+    GenerationConfig,
+    generate,
+    max_output_lengths,
+)
 from tfmr.decode.topk import stable_topk
 from tfmr.errors import TfmrError, require
 from tfmr.special_tokens import EOS
-from tfmr.translator import IncrementalTranslator
+from tfmr.translator import IncrementalModel
 
 NUCLEUS_CANDIDATES = 64
 """Top-p sampling first considers only this many of the most probable tokens, which usually contain
@@ -54,20 +59,20 @@ class Sampling:
         )
 
     def candidates(
-        self, scores: Float[Tensor, "rows vocab"]
+        self, scores: Float[Tensor, "rows vocab"], lowest: int = EOS
     ) -> tuple[Int[Tensor, "rows candidates"], Float[Tensor, "rows candidates"]]:
         """The tokens to draw from and their probabilities, which sum to one in each row.
 
-        Rows with fewer candidates than others are filled with tokens of probability zero. ``PAD``
-        and ``BOS``, the two ids below ``EOS``, are never candidates.
+        Rows with fewer candidates than others are filled with tokens of probability zero. Ids below
+        ``lowest`` are never candidates; by default ``PAD`` and ``BOS``, the two below ``EOS``.
         """
-        scores = scores[:, EOS:].double()
+        scores = scores[:, lowest:].double()
         # Subtracting the maximum keeps the quotient from overflowing at a tiny temperature.
         scores = (scores - scores.amax(dim=1, keepdim=True)) / self.temperature
         probs = scores.softmax(dim=1)
         n = probs.shape[1]
         if self.top_k is None and self.top_p is None:
-            return torch.arange(EOS, EOS + n, device=scores.device).expand_as(probs), probs
+            return torch.arange(lowest, lowest + n, device=scores.device).expand_as(probs), probs
         top, indices = stable_topk(probs, min(self.top_k or NUCLEUS_CANDIDATES, n))
         if self.top_k is not None:
             top /= top.sum(dim=1, keepdim=True)
@@ -78,17 +83,20 @@ class Sampling:
             total_before = F.pad(top.cumsum(dim=1)[:, :-1], (1, 0))
             top = top.masked_fill(total_before >= self.top_p, 0)
             top /= top.sum(dim=1, keepdim=True)
-        return EOS + indices, top
+        return lowest + indices, top
 
     def draw(
-        self, scores: Float[Tensor, "rows vocab"], uniform: Float[Tensor, "rows"]
+        self,
+        scores: Float[Tensor, "rows vocab"],
+        uniform: Float[Tensor, "rows"],
+        lowest: int = EOS,
     ) -> Int[Tensor, "rows"]:
         """Draw one token per row by inverse transform sampling.
 
         ``uniform`` holds one random number in [0, 1) per row. The token drawn is the first whose
         cumulative probability exceeds it.
         """
-        tokens, probs = self.candidates(scores)
+        tokens, probs = self.candidates(scores, lowest)
         cumulative = probs.cumsum(dim=1)
         threshold = uniform.unsqueeze(1) * cumulative[:, -1:]  # the total is one up to rounding
         index = torch.searchsorted(cumulative, threshold, right=True)
@@ -97,24 +105,26 @@ class Sampling:
 
 @torch.inference_mode()
 def sample(
-    model: IncrementalTranslator,
+    model: IncrementalModel,
     source: Int[Tensor, "batch source"],
     sampling: Sampling | None = None,
     *,
     seeds: Sequence[int],
     on_finished: Callable[[int], object] | None = None,
+    generation: GenerationConfig = TRANSLATION,
 ) -> list[list[int]]:
-    """Translate a batch of sentences by sampling each next token.
+    """Translate a batch of sentences, or continue texts, by sampling each next token.
 
     Each sentence has its own random generator, so its translation does not depend on the other
     sentences in the batch.
 
     Args:
         model: in evaluation mode.
-        source: ids, padded with ``PAD``.
+        source: ids, padded with ``PAD``, or with -1 for a language model.
         sampling: how to draw; by default from the model's own distribution.
         seeds: one per sentence; the same seed gives the same translation.
         on_finished: called with the number of sentences finished in a step (for a progress bar).
+        generation: which tokens are generated; see :class:`tfmr.decode.generate.GenerationConfig`.
 
     Returns:
         One list of ids per sentence, without ``BOS`` and ``EOS``.
@@ -125,7 +135,7 @@ def sample(
             the vocabulary, or the model's scores contain NaN or leave no token possible.
     """
     sampling = sampling or Sampling()
-    limits = max_output_lengths(model, source)
+    limits = max_output_lengths(model, source, generation)
     if len(seeds) != len(limits):
         raise TfmrError(
             f"sampling needs one seed per sentence: got {len(seeds)} seeds for {len(limits)} "
@@ -138,6 +148,6 @@ def sample(
     uniform_per_step = iter(uniform.to(source.device).unbind(dim=1))
 
     def draw(scores: Float[Tensor, "rows vocab"], sentences: Sequence[int]) -> Int[Tensor, "rows"]:
-        return sampling.draw(scores, next(uniform_per_step)[list(sentences)])
+        return sampling.draw(scores, next(uniform_per_step)[list(sentences)], generation.lowest)
 
-    return generate(model, source, draw, on_finished)
+    return generate(model, source, draw, on_finished, generation)

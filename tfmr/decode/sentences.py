@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from tfmr.data.batches import pad
 from tfmr.data.text import canonical, to_form
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.decode.beam import ALPHA, beam_search, check_beam_options
+from tfmr.decode.beam import ALPHA
 from tfmr.decode.generate import check_eval_mode
-from tfmr.decode.greedy import greedy_search
-from tfmr.decode.sampling import Sampling, sample
+from tfmr.decode.sampling import Sampling
+from tfmr.decode.search import check_search_options, search
 from tfmr.errors import TfmrError, require
 from tfmr.special_tokens import UNK
 from tfmr.translator import IncrementalTranslator
@@ -114,25 +114,22 @@ def translate_each(
         TfmrError: as :func:`translate`.
     """
     check_eval_mode(model)
-    check_beam_options(beam, alpha, n_best=1)
-    require(
-        sampling is None or beam == 1,
-        f"beam search and sampling exclude each other: got beam={beam} and sampling; choose one",
-    )
+    check_search_options(beam, alpha, sampling)
     require(batch_size >= 1, f"batch_size must be at least 1 sentence: got {batch_size}")
     encoded = _encode(model, tokenizer, sentences, first_number, on_error)
 
-    def search(indices: list[int]) -> list[list[int]]:
+    def outputs(indices: list[int]) -> list[list[int]]:
         if not indices:
             return []
-        source = pad([encoded[i] for i in indices]).to(model.device)
-        if sampling is not None:
-            seeds = [seed + first_number - 1 + i for i in indices]
-            return sample(model, source, sampling, seeds=seeds, on_finished=on_finished)
-        if beam == 1:
-            return greedy_search(model, source, on_finished)
-        results = beam_search(model, source, beam, alpha, on_finished=on_finished)
-        return [hypotheses[0].ids if hypotheses else [] for hypotheses in results]
+        return search(
+            model,
+            pad([encoded[i] for i in indices]).to(model.device),
+            beam=beam,
+            alpha=alpha,
+            sampling=sampling,
+            seeds=[seed + first_number - 1 + i for i in indices],
+            on_finished=on_finished,
+        )
 
     def in_order() -> Iterator[Translation]:
         for start in range(0, len(encoded), WINDOW * batch_size):
@@ -144,7 +141,7 @@ def translate_each(
                 batch = by_length[at : at + batch_size]
                 nonempty = [i for i in batch if encoded[i]]
                 ids: dict[int, list[int]] = {i: [] for i in batch}
-                ids.update(zip(nonempty, search(nonempty), strict=True))
+                ids.update(zip(nonempty, outputs(nonempty), strict=True))
                 if on_finished is not None and len(nonempty) < len(batch):
                     on_finished(len(batch) - len(nonempty))
                 for i in batch:

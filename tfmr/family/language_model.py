@@ -1,16 +1,19 @@
 """The decoder-only language model that GPT and its successors share."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from tfmr.checks import embed
-from tfmr.errors import require
+from tfmr.checks import check_ids, check_sizes, embed
+from tfmr.errors import TfmrError, require
 from tfmr.family.blocks import Block, key_mask
 from tfmr.kv_cache import BlockCache, new_caches
 from tfmr.layers import Dropout
+from tfmr.translator import DecoderState, RowState
 
 
 class LanguageModel(nn.Module):
@@ -58,36 +61,101 @@ class LanguageModel(nn.Module):
     def forward(
         self,
         ids: Int[Tensor, "batch length"],
-        attention_mask: Bool[Tensor, "batch length"] | None = None,
+        attention_mask: Bool[Tensor, "batch key"] | None = None,
         caches: list[BlockCache] | None = None,
     ) -> Float[Tensor, "batch length vocab"]:
         """Logits of the token after each position.
 
         Args:
             ids: token ids; with ``caches``, only those after the cached positions.
-            attention_mask: ``True`` for real tokens. Padding after a text needs no mask, because
-                the causal mask already hides it from the text. Positions count from the first real
-                token, so padding before a text does not change its logits.
+            attention_mask: ``True`` for real tokens, those before ``ids`` included. Padding after a
+                text needs no mask, because the causal mask already hides it from the text.
+                Positions count from the first real token, so padding before a text does not change
+                its logits.
             caches: one per block, from :meth:`new_caches`.
 
         Raises:
             TfmrError: if an id is outside the vocabulary, a text is empty or too long, or the mask
                 does not fit.
         """
+        check_ids(ids)
+        start = caches[0].self_attention.length if caches else 0
+        mask = key_mask(attention_mask, (len(ids), start + ids.shape[1]))
+        return self.scores(self._hidden(ids, mask, caches))
+
+    def _hidden(
+        self,
+        ids: Int[Tensor, "batch length"],
+        mask: Bool[Tensor, "batch 1 1 key"] | None,
+        caches: list[BlockCache] | None,
+    ) -> Float[Tensor, "batch length d_model"]:
+        """The vectors that :meth:`scores` maps to logits."""
         start = caches[0].self_attention.length if caches else 0
         x = embed(self.embedding, ids, "", self.max_length, start)
-        require(
-            attention_mask is None or caches is None,
-            "incremental decoding takes no attention_mask: all rows must have equally many tokens; "
-            "tfmr.family.generate handles prompts of different lengths",
-        )
-        mask = key_mask(attention_mask, ids.shape)
         if self.position is not None:
-            x = x + self.position(positions(ids, attention_mask, start))
+            x = x + self.position(positions(ids, None if mask is None else mask[:, 0, 0], start))
         x = self.dropout(x)
         for index, block in enumerate(self.blocks):
             x = block(x, mask=mask, is_causal=True, cache=caches[index] if caches else None)
-        return self.scores(self.norm(x))
+        out: Tensor = self.norm(x)
+        return out
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return self.embedding.weight.device
+
+    @torch.no_grad()
+    def start(
+        self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
+    ) -> "LanguageModelState":
+        """Process all tokens of the prompts except the last, which are the first ``tokens``.
+
+        Args:
+            source: ids of the prompts, padded with -1 on the right.
+            max_new_tokens: maximum number of tokens to add to each prompt.
+            beam: rows per prompt.
+
+        Raises:
+            TfmrError: if a prompt is empty, an id is outside the vocabulary, or prompt and
+                continuation are longer than the model's ``max_length``.
+        """
+        check_ids(source, "prompts")
+        check_sizes(max_new_tokens=max_new_tokens, beam=beam)
+        lengths = (source >= 0).sum(dim=1).tolist()
+        longest = max(lengths)
+        require(min(lengths) > 0, f"expected prompts of at least one token: got {lengths} tokens")
+        require(
+            longest + max_new_tokens <= self.max_length,
+            f"the model has {self.max_length} positions, but the longest prompt and its "
+            f"continuation have {longest} + {max_new_tokens}; shorten one of them",
+        )
+        # Move the padding before the prompts, so that all continuations begin at one position.
+        shifts = torch.tensor(lengths, device=source.device)[:, None] - longest
+        index = torch.arange(longest, device=source.device) + shifts
+        mask = F.pad(index >= 0, (0, max_new_tokens - 1), value=True)[:, None, None]
+        caches = self.new_caches(longest + max_new_tokens - 1)
+        state = LanguageModelState(None if min(lengths) == longest else mask, caches, beam)
+        ids = source.gather(1, index.clamp(min=0))[:, :-1]
+        if ids.shape[1] > 0:
+            self._hidden(ids, state.next_mask(longest - 1), caches)
+        state.select_rows(torch.arange(len(source), device=source.device).repeat_interleave(beam))
+        return state
+
+    @torch.no_grad()
+    def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
+        """Append one token to each row of ``state``; return the logits of the next token.
+
+        Raises:
+            TfmrError: if the state belongs to another kind of model, an id is outside the
+                vocabulary, or ``max_new_tokens`` is exceeded.
+        """
+        if not isinstance(state, LanguageModelState):
+            raise TfmrError(
+                f"expected the state that LanguageModel.start() returned: got {type(state)}"
+            )
+        out = self._hidden(tokens.unsqueeze(1), state.next_mask(1), state.caches)
+        return self.scores(out[:, 0])
 
     @property
     def final_stack(self) -> "LanguageModel":
@@ -108,9 +176,32 @@ class LanguageModel(nn.Module):
         return sum(parameter.numel() for parameter in self.parameters())
 
 
+@dataclass
+class LanguageModelState(RowState):
+    """State of incremental decoding."""
+
+    mask: Bool[Tensor, "rows 1 1 capacity"] | None
+    """Hides the padding before the shorter prompts; ``None`` if all are equally long."""
+    caches: list[BlockCache]
+    beam: int
+
+    def next_mask(self, n: int) -> Bool[Tensor, "rows 1 1 key"] | None:
+        """The mask for the next ``n`` positions, up to the last of them."""
+        if self.mask is None:
+            return None
+        return self.mask[..., : self.caches[0].self_attention.length + n]
+
+    def select_rows(self, rows: Int[Tensor, "rows"]) -> None:
+        """See :meth:`tfmr.translator.RowState.select_rows`."""
+        if self.mask is not None:
+            self.mask = self.mask[rows]
+        for cache in self.caches:
+            cache.select(rows)
+
+
 def positions(
     ids: Int[Tensor, "batch length"],
-    attention_mask: Bool[Tensor, "batch length"] | None = None,
+    attention_mask: Bool[Tensor, "batch key"] | None = None,
     start: int = 0,
 ) -> Int[Tensor, "rows length"]:
     """The position of each token: ``start`` for the first real one, one more for each next one.

@@ -8,14 +8,16 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from tfmr.attention import MultiHeadAttention
+from tfmr.attention import MultiHeadAttention, padding_mask
 from tfmr.checks import check_sizes, embed
 from tfmr.config import check_dropout, check_positive
-from tfmr.errors import require
+from tfmr.errors import TfmrError, require
 from tfmr.family.blocks import Block, key_mask
 from tfmr.family.pretrained import Rename, copy_weights, read_checkpoint
 from tfmr.kv_cache import BlockCache, new_caches
 from tfmr.layers import Dropout, FeedForward, RMSNorm
+from tfmr.model import TransformerState
+from tfmr.translator import DecoderState
 
 
 @dataclass(frozen=True)
@@ -275,6 +277,45 @@ class T5(nn.Module):
     def new_caches(self, target: int, source: int) -> list[BlockCache]:
         """Empty caches, one per decoder block, for at most ``target`` and ``source`` positions."""
         return new_caches(len(self.decoder.blocks), target, source)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return self.embedding.weight.device
+
+    @torch.no_grad()
+    def start(
+        self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
+    ) -> TransformerState:
+        """Encode the source, padded with ``PAD``, for incremental decoding.
+
+        Raises:
+            TfmrError: if an id is outside the vocabulary, a text is empty, or ``max_new_tokens`` or
+                ``beam`` is not positive.
+        """
+        check_sizes(max_new_tokens=max_new_tokens, beam=beam)
+        mask = padding_mask(source)
+        memory = self.encode(source, mask[:, 0, 0])
+        return TransformerState(
+            memory.repeat_interleave(beam, dim=0),
+            mask.repeat_interleave(beam, dim=0),
+            self.new_caches(max_new_tokens, source.shape[1]),
+            beam,
+        )
+
+    @torch.no_grad()
+    def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
+        """Append one token to each row of ``state``; return the logits of the next token.
+
+        Raises:
+            TfmrError: if the state belongs to another kind of model, an id is outside the
+                vocabulary, or ``max_new_tokens`` is exceeded.
+        """
+        if not isinstance(state, TransformerState):
+            raise TfmrError(f"expected the state that T5.start() returned: got {type(state)}")
+        x = embed(self.embedding, tokens.unsqueeze(1), "target")
+        out = self.decoder(x, None, state.memory, state.memory_mask, state.caches)
+        return self.scores(out[:, 0])
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> "T5":
