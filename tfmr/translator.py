@@ -69,7 +69,7 @@ class RowState:
 
 @runtime_checkable
 class IncrementalModel(Protocol):
-    """A model that decodes one token per step: what all searches of :mod:`tfmr.decode` need.
+    """A model that decodes one token per step: what all searches of ``tfmr.decode`` need.
 
     Every :class:`Translator` implements it, and so do the result of
     :func:`tfmr.fast.decoder.prepare`, :class:`tfmr.family.t5.T5` and

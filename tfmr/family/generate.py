@@ -1,5 +1,5 @@
 """Continue prompts with a decoder-only model, or answer with T5, by the searches of
-:mod:`tfmr.decode`.
+``tfmr.decode``.
 """
 
 from collections.abc import Sequence

@@ -152,7 +152,8 @@ class LanguageModel(nn.Module):
         """
         if not isinstance(state, LanguageModelState):
             raise TfmrError(
-                f"expected the state that LanguageModel.start() returned: got {type(state)}"
+                f"expected the state that LanguageModel.start() returned: got "
+                f"{type(state).__name__}"
             )
         out = self._hidden(tokens.unsqueeze(1), state.next_mask(1), state.caches)
         return self.scores(out[:, 0])

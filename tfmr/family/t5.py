@@ -312,7 +312,9 @@ class T5(nn.Module):
                 vocabulary, or ``max_new_tokens`` is exceeded.
         """
         if not isinstance(state, TransformerState):
-            raise TfmrError(f"expected the state that T5.start() returned: got {type(state)}")
+            raise TfmrError(
+                f"expected the state that T5.start() returned: got {type(state).__name__}"
+            )
         x = embed(self.embedding, tokens.unsqueeze(1), "target")
         out = self.decoder(x, None, state.memory, state.memory_mask, state.caches)
         return self.scores(out[:, 0])
