@@ -164,7 +164,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator
         page.close()
     finally:
         server.terminate()
-        server.wait(timeout=120)
+        try:
+            server.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            # JupyterLab can block in the shutdown of its extensions if a kernel ended meanwhile.
+            server.kill()
+            server.wait()
         log.close()
 
 

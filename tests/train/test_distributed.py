@@ -178,7 +178,7 @@ def test_error_is_printed_once(tmp_path: Path) -> None:
 @pytest.fixture
 def process_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment that torchrun sets for a single process."""
-    environment = {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0}
+    environment = {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1}
     with socket.create_server(("localhost", 0)) as server:
         environment |= {"MASTER_ADDR": "localhost", "MASTER_PORT": server.getsockname()[1]}
     for name, value in environment.items():
