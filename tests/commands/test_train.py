@@ -127,8 +127,9 @@ def test_the_recipe_determines_corpus_and_direction(train, monkeypatch) -> None:
         ("d", ("--recipe", "multi30k", "--corpus", "tatoeba")),
         ("e", ()),
     ):
-        with pytest.raises(Loaded):
+        with pytest.raises(SystemExit) as stop:
             train(*options, "--steps", 1, "--out", name)
+        assert isinstance(stop.value.__context__, Loaded)
     assert loaded == [
         *(("multi30k", "de-en"), ("multi30k", "en-de"), ("multi30k", "de-en")),
         *(("tatoeba", "ko-en"), ("pocket", "en-fr")),
