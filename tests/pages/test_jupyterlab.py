@@ -167,7 +167,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator
         try:
             server.wait(timeout=30)
         except subprocess.TimeoutExpired:
-            # JupyterLab can block in the shutdown of its extensions if a kernel ended meanwhile.
+            # Seen once: JupyterLab logged the signal and the shutdown of its extensions, and hung.
             server.kill()
             server.wait()
         log.close()
