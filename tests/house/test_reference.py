@@ -13,7 +13,12 @@ def test_modules_are_in_the_order_of_the_package(tmp_path: Path) -> None:
         file = package / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
-    (package / "data/__init__.py").write_text('"""Without definitions."""\n')
+    for folder, text in (
+        ("data", '"""None."""\n'),
+        ("widgets", "def __getattr__(name):\n    pass\n"),
+    ):
+        (package / folder).mkdir(exist_ok=True)
+        (package / folder / "__init__.py").write_text(text)
     (package / "encoder").mkdir()
     (package / "encoder/__init__.py").write_text("class Encoder:\n    pass\n")
     assert reference.modules(package) == [

@@ -31,13 +31,13 @@ MODULE = """# {module}
 ```
 """
 """``set`` is a method that matplotlib generates for every figure class, with its own markup."""
-DEFINITION = re.compile(r"^(class|def) ", re.MULTILINE)
+DEFINITION = re.compile(r"^(class|def) (?!_)", re.MULTILINE)
 
 
 def modules(package: Path) -> list[str]:
     """Dotted names of the modules below ``package``, in the order of the package.
 
-    A subpackage is included if it defines a class or a function itself.
+    A subpackage is included if it defines a public class or function itself.
     """
     order = module_order()
     found = []
