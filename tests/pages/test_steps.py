@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
+from sphinx import addnodes
 from sphinx.errors import ExtensionError
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
@@ -114,6 +115,29 @@ def test_lines_of_a_formula_are_aligned() -> None:
     )
     assert r"\frac{1}{2} \\[0.7em] b" in formulas.formula(fractions).tex
     assert formulas.formula(nodes.math("", " x ")) == ("x", False)
+
+
+@pytest.mark.parametrize(
+    ("page", "chapter"),
+    [("02", "02"), ("api/x", "api"), ("_modules/x", "_modules/x"), ("index", "index")],
+)
+def test_the_sidebar_marks_the_chapter_of_a_page(page: str, chapter: str) -> None:
+    root = new_document("index")
+    root += addnodes.toctree(caption="One", includefiles=["01", "02"])
+    root += addnodes.toctree(caption="Two", includefiles=["api"])
+    titles = {name: nodes.title("", f"Title {name}") for name in ("01", "02", "api")}
+    includes = {"index": ["01", "02", "api"], "api": ["api/x"]}
+    env = types.SimpleNamespace(
+        titles=titles, toctree_includes=includes, get_doctree=lambda name: {"index": root}[name]
+    )
+    app: Any = types.SimpleNamespace(env=env, config=types.SimpleNamespace(root_doc="index"))
+    context: dict[str, Any] = {}
+    chapters.list_chapters(app, page, "", context, None)
+    assert context["chapter"] == chapter
+    assert context["parts"] == [
+        ("One", [("01", "Title 01"), ("02", "Title 02")]),
+        ("Two", [("api", "Title api")]),
+    ]
 
 
 def test_every_step_has_a_moment_that_runs_it_and_a_sentence() -> None:

@@ -1,9 +1,11 @@
-"""Chapter numbers: in the title of a chapter, and as the text of a link to it."""
+"""Chapters: the number in a title, the text of a link, and the list in the sidebar."""
 
 import re
+from typing import Any, NamedTuple
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 NUMBERED = re.compile(r"(?:^|/)(?!00-)(\d\d)-[^/]+$")
@@ -39,3 +41,35 @@ def name_chapters(document: nodes.document, env: BuildEnvironment) -> None:
 def parts_of(paragraph: nodes.Node) -> list[nodes.Node]:
     """The children of a paragraph, without the empty text that MyST puts before bold text."""
     return [child for child in paragraph.children if child.astext()]
+
+
+class Part(NamedTuple):
+    """A part of the book in the list of chapters."""
+
+    caption: str
+    chapters: list[tuple[str, str]]
+    """The name of the document, and the title, of each chapter."""
+
+
+def parts_of_book(env: BuildEnvironment, root: str) -> list[Part]:
+    """The parts of the book, from the first page's list of contents."""
+    return [
+        Part(
+            contents["caption"],
+            [(name, env.titles[name].astext()) for name in contents["includefiles"]],
+        )
+        for contents in env.get_doctree(root).findall(addnodes.toctree)
+    ]
+
+
+def list_chapters(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
+) -> None:
+    """Give the template the parts of the book, and the name of the page's chapter."""
+    env = app.env
+    if "book_parts" not in vars(env):
+        vars(env)["book_parts"] = parts_of_book(env, app.config.root_doc)
+    context["parts"] = parts = vars(env)["book_parts"]
+    above = {page for page, below in env.toctree_includes.items() if pagename in below}
+    listed = (name for part in parts for name, _ in part.chapters)
+    context["chapter"] = next((name for name in listed if name in {pagename} | above), pagename)

@@ -63,13 +63,16 @@ def typeset(formulas: list[Formula]) -> list[dict[str, str]]:
     return done
 
 
+def collect(document: nodes.document, env: BuildEnvironment) -> None:
+    """Keep the formulas of a page, which are set together with those of all others."""
+    pages: dict[Formula, str] = vars(env).setdefault("formula_pages", {})
+    for node in document.findall(lambda node: isinstance(node, nodes.math | nodes.math_block)):
+        pages.setdefault(formula(node), env.docname)
+
+
 def set_formulas(app: Sphinx, env: BuildEnvironment) -> None:
     """Set every formula of the book; raise for those with an error."""
-    pages: dict[Formula, str] = {}
-    for page in sorted(env.all_docs):
-        doctree = env.get_doctree(page)
-        for node in doctree.findall(lambda node: isinstance(node, nodes.math | nodes.math_block)):
-            pages.setdefault(formula(node), page)
+    pages: dict[Formula, str] = vars(env)["formula_pages"]
     done = typeset(list(pages))
     wrong = [
         Unset(page, each, result["error"])
