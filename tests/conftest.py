@@ -13,9 +13,13 @@ from torch.testing import assert_close
 jaxtyping.install_import_hook("tfmr", "beartype.beartype")
 # The tensors of the tests are so small that a second thread makes them ten times slower.
 torch.set_num_threads(1)
-# A shell lets its background jobs ignore SIGINT, which some tests send.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell lets its background jobs ignore SIGINT, and nohup SIGHUP; some tests send them.
+for number, handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 IN_TORCH = [
     (r"self_attention\.|(?<![a-z_])attention\.", "self_attn."),

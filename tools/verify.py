@@ -27,9 +27,6 @@ from tools.kernel import ANYTHING, REPORT
 from tools.notebooks import CELL_SECONDS, chapters, check, kernel_environment, shown, write
 
 CHAPTER_SECONDS = 90.0
-SHARED_CORE = 2
-"""Two hardware threads share the units of a core, so that the seconds that a process uses the
-processor count up to double if the other thread is busy."""
 WORKERS = 2
 STAMPS = ROOT / ".verified"
 READ = ("tfmr", "book", "benchmarks")
@@ -197,8 +194,8 @@ def verify(paths: list[Path], *, stamp: bool = True) -> list[Path]:
             verdict = "FAILED  " + "; ".join(malformed[path])
         elif not outcome.passed:
             verdict = "FAILED  outputs differ from the stored ones (see above)"
-        elif stamp and outcome.seconds > SHARED_CORE * CHAPTER_SECONDS:
-            verdict = f"FAILED  slower than {SHARED_CORE * CHAPTER_SECONDS:.0f} s"
+        elif stamp and outcome.seconds > CHAPTER_SECONDS:
+            verdict = f"FAILED  slower than {CHAPTER_SECONDS:.0f} s"
         elif any(before[name] != now[name] for name in before.keys() & now.keys()):
             verdict = "FAILED  its dependencies changed during the run; verify again"
         else:

@@ -22,7 +22,7 @@ def initialise_small(model: nn.Module) -> None:
             nn.init.normal_(module.weight, std=module.in_features**-0.5)
 
 
-ADAMW = partial(torch.optim.AdamW, betas=(0.9, 0.98))
+ADAMW = partial(torch.optim.AdamW, betas=(0.9, 0.98), fused=True)
 """The optimiser of Loshchilov and Hutter (2019), with the averages of Vaswani et al. (2017)."""
 
 
