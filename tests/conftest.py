@@ -1,4 +1,4 @@
-"""Check the shapes of all signatures during the tests, by jaxtyping and beartype."""
+"""What all tests share."""
 
 import re
 import signal
@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-jaxtyping.install_import_hook("tfmr", "beartype.beartype")
+from tests import shapes
+
+shapes.install()
 # The tensors of the tests are so small that a second thread makes them ten times slower.
 torch.set_num_threads(1)
 # A shell lets its background jobs ignore SIGINT, and nohup SIGHUP; some tests send them.
@@ -31,6 +33,11 @@ IN_TORCH = [
     (r"blocks\.", "layers."),
 ]
 """Parameter names of tfmr and of torch.nn, where they differ."""
+
+
+def pytest_runtest_setup() -> None:
+    """Check the shapes in the first calls of each test."""
+    shapes.begin_test()
 
 
 @pytest.fixture

@@ -1,0 +1,59 @@
+"""Check the shapes of the signatures of ``tfmr`` and of ``benchmarks`` while the tests run.
+
+jaxtyping decorates every function, and beartype checks its arguments and results. A check takes
+longer than many functions, so that a function is checked in its first calls of each test, and then
+ever more rarely.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jaxtyping
+import torch
+
+ALWAYS = 16
+"""The first calls in a test, all of which are checked; after them, calls 32, 64, 128, …"""
+jaxtyped = jaxtyping.jaxtyped
+number_of_test = 0
+
+
+def begin_test() -> None:
+    """Count the calls of all functions from zero again."""
+    global number_of_test
+    number_of_test += 1
+
+
+def is_checked(call: int) -> bool:
+    """Whether the arguments and the result of the ``call``-th call in a test are checked."""
+    return call <= ALWAYS or call & (call - 1) == 0
+
+
+def often(**options: Any) -> Callable[[Any], Any]:
+    """The decorator of jaxtyping, except that it does not check every call of a function."""
+
+    def decorate(function: Any) -> Any:
+        checked = jaxtyped(**options)(function)
+        if not inspect.isfunction(function) or inspect.isgeneratorfunction(function):
+            return checked
+        test = calls = 0
+
+        @functools.wraps(function)
+        def decorated(*arguments: Any, **named: Any) -> Any:
+            nonlocal test, calls
+            if torch.compiler.is_compiling():
+                return function(*arguments, **named)
+            calls = 1 if test != number_of_test else calls + 1
+            test = number_of_test
+            return (checked if is_checked(calls) else function)(*arguments, **named)
+
+        return decorated
+
+    return decorate
+
+
+def install() -> None:
+    """Decorate the functions of the package from now on."""
+    jaxtyping.jaxtyped = often
+    jaxtyping.install_import_hook("tfmr", "beartype.beartype")
