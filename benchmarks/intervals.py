@@ -1,4 +1,4 @@
-"""Confidence intervals: by bootstrap resampling of sentences, and of paired differences over seeds.
+"""Confidence intervals, from bootstrap resampling of sentences or from paired differences.
 
 A resample draws as many sentences as there are, with replacement. The 2.5th and the 97.5th
 percentile of a statistic over the resamples are its 95 % interval. Two systems are compared on the
@@ -104,7 +104,7 @@ def paired_difference(values: Sequence[float], baseline: Sequence[float]) -> Dif
     """``values`` minus ``baseline``, both in the order of the seeds.
 
     Raises:
-        TfmrError: unless there are equally many of both, from 2 to 10.
+        TfmrError: unless both have the same number of values, from 2 to 10.
     """
     n = len(values)
     require(

@@ -91,7 +91,7 @@ def _versions() -> dict[str, str]:
 
 
 def run(command: Callable[..., Callable[[], object]]) -> None:
-    """Run the dataclass ``command`` with the options of the command line; its errors end it."""
+    """Run the dataclass ``command`` with the options of the command line; exit if it raises."""
     [name, *_] = _command()
     try:
         tyro.cli(command, prog=f"python -m {name}")()

@@ -1,9 +1,9 @@
 """``python -m benchmarks.tables``: render every record into README.md, and check what it shows.
 
-A record is rendered and checked by the module that its command names, the one that measured it:
+A record is rendered and checked by the module that measured it, which its command names:
 ``table(rows, settings)`` returns the paragraphs and tables of the record, and ``claims(rows,
-settings, records)``, if there is any, the statements of README.md and the book about it. This
-module has what they have in common.
+settings, records)``, if it is defined, yields the statements of README.md and the book about it.
+This module has the code that these modules share.
 """
 
 import re
@@ -81,7 +81,7 @@ def section(name: str, record: Record) -> str:
 
 
 def measurement(name: str, record: Record) -> ModuleType:
-    """The module that measured a record: the one of its command, or of its path in a subfolder.
+    """The module that measured a record, named by its command or, in a subfolder, by its path.
 
     Raises:
         TfmrError: if there is no such module.
@@ -112,8 +112,8 @@ def provenance(record: Record) -> str:
 def check(folder: Path = FOLDER, readme: Path = README) -> list[str]:
     """The statements that do not hold; empty if all do.
 
-    A failure means that a record was measured again and a sentence, or a model, no longer matches
-    it; it is not an error in the code.
+    A failure means that a record was measured again, and that a sentence or a model no longer
+    matches the record. It does not mean an error in the code.
     """
     records = read_all(folder)
     text = readme.read_text("utf-8")

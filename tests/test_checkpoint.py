@@ -352,7 +352,7 @@ def test_weights_that_are_not_finite_are_refused(path: Path, name: str, value: f
     weights = {n: weight.clone() for n, weight in saved.weights.items()}
     weights[name].flatten()[3] = value
     checkpoint.save(path, dataclasses.replace(saved, weights=weights))
-    assert_refused(path, f"model.safetensors: {name} has 1 numbers that are NaN or infinite")
+    assert_refused(path, f"model.safetensors: {name} contains NaN or infinite numbers, 1 in all")
     with pytest.raises(TfmrError, match=name):
         checkpoint.load(path)
 

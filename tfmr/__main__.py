@@ -1,12 +1,12 @@
-"""``python -m tfmr``: train a model, translate with it, evaluate it.
+"""``python -m tfmr``: train a model, translate with it, and evaluate it.
 
 A command that fails prints one line on standard error: what was expected, what was given, and what
 to do. With ``--traceback`` it also prints where the error was raised. The exit status is
 
 ==== ==============================================================================================
-0    if the command succeeded, or the program that reads its output has closed it
+0    if the command succeeded, or the program that reads its output stopped reading
 1    if ``translate`` could not translate some of the sentences, or a process of a run was lost
-2    if the input is invalid, or the machine lacks something: memory, disk space, a file, a package
+2    if the input is invalid, or if memory, disk space, a file or a package is missing
 70   if the error was not foreseen
 130  if Ctrl-C stopped the command
 ==== ==============================================================================================
@@ -29,7 +29,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 TRACEBACK = "--traceback"
 LONGEST = 2000
-"""Maximum number of characters of a message."""
+"""Maximum number of characters in a message."""
 OUT_OF_MEMORY = re.compile(
     r"out of memory|not enough memory|can't allocate memory|cannot allocate memory|bad_alloc"
     r"|unable to allocate|failed to map segment",
@@ -42,7 +42,7 @@ REMEDIES = {
     errno.EACCES: "change its permissions",
     errno.EPERM: "change its permissions",
     errno.ENOENT: "check the path",
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
 }
 
 
@@ -86,7 +86,7 @@ def _run() -> None:
     except Exception as error:  # a broken package may raise anything
         raise TfmrError(
             f"cannot import the packages that tfmr needs: {type(error).__name__} ({error}); "
-            "install tfmr again, or raise the limit of memory if there is one"
+            "install tfmr again, or raise the memory limit if there is one"
         ) from error
     command = tyro.extras.subcommand_cli_from_dict(
         {
@@ -97,7 +97,7 @@ def _run() -> None:
             "recipes": Recipes,
         },
         prog="python -m tfmr",
-        description="Train a translation model, translate with it, evaluate it. "
+        description="Train a translation model, translate with it, and evaluate it. "
         f"With {TRACEBACK}, any command shows where an error was raised.",
     )
     command()
@@ -115,7 +115,7 @@ def _take_traceback_option() -> bool:
 
 
 def _prepare_streams() -> None:
-    """Write UTF-8, in which sentences are read, in every locale; require an output and a folder."""
+    """Write UTF-8 in every locale, as sentences are read; require standard output and a folder."""
     if sys.stderr is None:  # closed by the shell; print would write to standard output instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open until the process ends
     require(
@@ -126,7 +126,7 @@ def _prepare_streams() -> None:
         Path.cwd()
     except FileNotFoundError:
         raise TfmrError(
-            "expected to start in a folder, but the current one has been deleted; change to another"
+            "expected an existing current folder, but it has been deleted; change to another one"
         ) from None
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.encoding.lower() != "utf-8":
@@ -136,7 +136,7 @@ def _prepare_streams() -> None:
 def _discard_output() -> None:
     """If standard output cannot be written, discard what is left in its buffer.
 
-    The interpreter would try again when it shuts down, and print a second error.
+    Otherwise the interpreter would try again when it shuts down, and print a second error.
     """
     try:
         if sys.stdout is not None:
@@ -155,16 +155,16 @@ def _explain(error: BaseException) -> tuple[int, str]:
     if isinstance(error, MemoryError) or OUT_OF_MEMORY.search(text):
         return 2, (
             f"not enough memory ({text or type(error).__name__}): use a smaller model or batch, as "
-            "with --set model.d_model=64 batches.tokens_per_batch=512, or raise the limit of memory"
+            "with --set model.d_model=64 batches.tokens_per_batch=512, or raise the memory limit"
         )
     if isinstance(error, OSError):
         where = error.filename or "standard input or output"
         reason = error.strerror or text or type(error).__name__
         remedy = REMEDIES.get(error.errno or 0, "check where it leads")
-        return 2, f"cannot read or write {where}: {reason}; {remedy}, or choose another"
+        return 2, f"cannot read or write {where}: {reason}; {remedy}, or use another file"
     return 70, (
         f"unexpected {type(error).__name__}: {text or 'no description'}; repeat the command with "
-        f"{TRACEBACK} to see where, and report it as a bug"
+        f"{TRACEBACK} to see where it was raised, and report the error as a bug"
     )
 
 
@@ -172,7 +172,7 @@ def _report(message: str) -> None:
     """Print a message as one line of printable characters on standard error."""
     printable = "".join(each if each.isprintable() else " " for each in message)
     line = " ".join(printable.split())
-    if len(line) > LONGEST:  # it quotes something long; what to do stands at the end
+    if len(line) > LONGEST:  # it quotes something long; the remedy is at the end
         line = f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
     try:
         print(f"tfmr: {line}", file=sys.stderr, flush=True)

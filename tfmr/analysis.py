@@ -1,6 +1,6 @@
 """Analysis of models: attention weights, norms, ablation, logit lens, activation patching.
 
-What is recorded or patched is that of the forward passes of the same thread. An ablation changes
+Recording and patching apply only to the forward passes of the same thread. An ablation changes
 weights, so it applies to all threads.
 """
 
@@ -321,7 +321,7 @@ def _replaced(x: Tensor, values: Tensor, positions: Sequence[int] | None) -> Ten
 
 
 def _in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """``hook`` for the calls of this thread only: for others it changes and records nothing."""
+    """``hook``, restricted to this thread: in other threads it changes and records nothing."""
     owner = threading.get_ident()
 
     def own(*args: Any) -> Any:

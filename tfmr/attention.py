@@ -157,8 +157,7 @@ def unfused_attention(
     """:func:`scaled_dot_product_attention` with fewer temporary tensors and no checks.
 
     The scores are scaled and masked in place. ``bias`` is added to the scores; it must leave every
-    query at least one key. The output of a query that the mask allows no key is zero, and so are
-    its weights.
+    query at least one key. If the mask allows a query no key, its output and its weights are zero.
     """
     scores = at_least_fp32(q) @ at_least_fp32(k).transpose(-2, -1)
     scores.mul_(1 / math.sqrt(q.shape[-1]) if scale is None else scale)
@@ -175,9 +174,9 @@ def unfused_attention(
 
 
 def _fill_empty_rows(mask: Bool[Tensor, "..."]) -> tuple[Tensor, Tensor | None]:
-    """``mask`` with all keys shown where it hides a whole row, and those rows, if there are any.
+    """``mask`` with all keys allowed in the rows that hide every key, and those rows, if any.
 
-    Checking for such rows would have to wait for a GPU, and would split a compiled graph in two. In
+    A check for such rows would have to wait for a GPU, and would split a compiled graph in two. In
     both cases the rows are returned without a check.
     """
     empty = ~mask.any(dim=-1, keepdim=True)
@@ -189,7 +188,7 @@ def _fill_empty_rows(mask: Bool[Tensor, "..."]) -> tuple[Tensor, Tensor | None]:
 SHORT = 64
 """Up to this many keys, :func:`unfused_attention` is faster on a CPU than the fused kernel.
 
-The two round differently, so the last bits of an output depend on the padded length of its batch.
+The two round differently, so the last bits of an output depend on the padded length of the batch.
 """
 
 
@@ -207,9 +206,9 @@ def fused_attention(
     The kernel processes the keys in chunks and never stores the ``(query, key)`` attention weights
     (Dao et al., 2022), so it cannot return them. It has no second derivative; for
     ``create_graph=True`` use :func:`scaled_dot_product_attention`. On a CPU,
-    :func:`unfused_attention` replaces it for up to :data:`SHORT` keys, where it is faster, and
-    inputs in half precision or under :class:`torch.autocast` are converted to fp32, because the
-    backward pass of the kernel is many times slower in bf16.
+    :func:`unfused_attention` replaces the kernel for up to :data:`SHORT` keys, because it is
+    faster there. Also on a CPU, inputs in half precision or under :class:`torch.autocast` are
+    converted to fp32, because the backward pass of the kernel is many times slower in bf16.
 
     Args:
         q, k, v: queries, keys and values.
@@ -336,7 +335,8 @@ class MultiHeadAttention(nn.Module):
 
     With fewer key heads than query heads, each key head and its value head serve a group of query
     heads, and the KV cache shrinks by the factor ``n_heads / n_kv_heads``: grouped-query attention
-    (Ainslie et al., 2023, section 2.2), or with one key head multi-query attention (Shazeer, 2019).
+    (Ainslie et al., 2023, section 2.2) or, with one key head, multi-query attention (Shazeer,
+    2019).
 
     Args:
         d_model: size of input and output vectors.
@@ -483,18 +483,18 @@ class MultiHeadAttention(nn.Module):
 
 
 _recorded = threading.local()
-"""``weights``: those that :func:`recording` collects in this thread."""
+"""Its attribute ``weights`` holds what :func:`recording` collects in this thread."""
 
 
 @contextmanager
 def recording(*attentions: MultiHeadAttention) -> Iterator[dict[MultiHeadAttention, list[Tensor]]]:
     """Keep the attention weights of these modules within the ``with`` statement.
 
-    Only the calls of this thread are recorded. A recording within another one takes its modules
-    over from it.
+    Only the calls of this thread are recorded. If two recordings are nested, the inner one receives
+    the weights of the modules that both name.
 
     Yields:
-        For each module the weights ``(batch, heads, query, key)`` of each call, in order.
+        For each module, the weights ``(batch, heads, query, key)`` of each call, in order.
     """
     weights: dict[MultiHeadAttention, list[Tensor]] = {attention: [] for attention in attentions}
     before = getattr(_recorded, "weights", {})

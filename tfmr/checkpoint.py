@@ -1,8 +1,9 @@
 """Checkpoints: one safetensors file with a model, its tokenizer and metadata.
 
-The tensors have the names of the model's ``state_dict``, a tied matrix under the first of its
-names, so that ``model.load_state_dict(safetensors.torch.load_file(path))`` works. A checkpoint from
-which a run can resume also holds the state of the training, under names that start with ``state.``.
+The tensors have the names of the model's ``state_dict``; a tied matrix is stored once, under the
+first of its names. ``model.load_state_dict(safetensors.torch.load_file(path))`` loads them. A
+checkpoint from which a run can resume also holds the state of the training, under names that start
+with ``state.``.
 
 A file holds tensors and a JSON header, so loading it runs no code. It is written atomically: at any
 moment the path holds either the previous complete file or the new one.
@@ -73,7 +74,7 @@ def check_tensors(
     where: str | Path,
     dtypes: Sequence[torch.dtype] = (),
 ) -> None:
-    """Raise unless ``given`` has the names and shapes of ``expected``, and finite numbers.
+    """Raise unless ``given`` has the names and shapes of ``expected``, and only finite numbers.
 
     Args:
         given: the tensors to check.
@@ -108,8 +109,9 @@ def check_tensors(
             )
         if not tensor.isfinite().all():
             raise TfmrError(
-                f"{where}: {name} has {int((~tensor.isfinite()).sum())} numbers that are NaN or "
-                "infinite: use an earlier checkpoint, or train the model again"
+                f"{where}: {name} contains NaN or infinite numbers, "
+                f"{int((~tensor.isfinite()).sum())} in all: use an earlier checkpoint, or train "
+                "the model again"
             )
 
 

@@ -10,7 +10,10 @@ from tfmr.special_tokens import PAD
 
 
 def check_sizes(**sizes: object) -> None:
-    """Raise :class:`TfmrError` unless all values are positive integers; they are named in it."""
+    """Raise :class:`TfmrError` unless all values are positive integers.
+
+    The message contains the name of the first value that is not.
+    """
     for name, value in sizes.items():
         if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
             raise TfmrError(f"{name} must be a positive integer: got {value!r}")
@@ -39,7 +42,7 @@ def check_device(x: Tensor, name: str, weight: Tensor) -> None:
     """Raise :class:`TfmrError` unless ``x`` is on the device of ``weight``."""
     if x.device != weight.device:
         raise TfmrError(
-            f"{name} must be on the device of the model, {weight.device}: got {x.device}; use "
+            f"{name} must be on the device {weight.device}: got {x.device}; use "
             f'.to("{weight.device}")'
         )
 
@@ -84,9 +87,9 @@ def check_ids(ids: Int[Tensor, "..."], name: str = "ids", axes: str = "batch, le
 
 
 def check_source(source: Int[Tensor, "..."]) -> None:
-    """Raise :class:`TfmrError` unless these are source sentences, padded at the end if at all.
+    """Raise :class:`TfmrError` unless these are source sentences with padding only at the end.
 
-    Padding before a sentence would count as positions. On a GPU this is not checked, because the
+    Padding before a sentence would shift its positions. On a GPU this is not checked, because the
     check would have to wait for the device.
     """
     check_ids(source, "source ids")
@@ -97,7 +100,7 @@ def check_source(source: Int[Tensor, "..."]) -> None:
             row = int(late.nonzero()[0])
             raise TfmrError(
                 f"source ids must be padded at the end (id {PAD}): got {source[row].tolist()} in "
-                f"row {row}; move the padding behind the sentence, as tfmr.data.batches.pad does"
+                f"row {row}; move the padding after the sentence, as tfmr.data.batches.pad does"
             )
 
 
@@ -153,7 +156,7 @@ def embed(
 
     Raises:
         TfmrError: if ``ids`` are not a batch of ids on the device of the embedding, a position is
-            outside the model, or an id has no row. (On a GPU, PyTorch reports the latter itself,
+            outside the model, or an id has no row. (On a GPU, PyTorch reports the last itself,
             because the check would have to wait for the device.)
     """
     name = f"{side} ids".strip()

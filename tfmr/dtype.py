@@ -70,10 +70,10 @@ class Arithmetic:
         return torch.bfloat16 if self.name == "bf16" else torch.float32
 
     def autocast(self, device: torch.device) -> torch.autocast:
-        """A context in which the matmuls of fp32 tensors round them to bf16 if the name says so.
+        """A context in which matmuls round fp32 tensors to bf16, if this is the arithmetic bf16.
 
-        As PyTorch recommends, it belongs around a forward pass and not around a backward pass.
-        Otherwise it switches an outer autocast off, because fp32 means fp32.
+        For any other arithmetic, it switches an outer autocast off, because fp32 means fp32. As
+        PyTorch recommends, enter it for a forward pass, but not for a backward pass.
         """
         return torch.autocast(device.type, torch.bfloat16, enabled=self.name == "bf16")
 
@@ -129,7 +129,7 @@ def choose_arithmetic(precision: Precision, units: Units) -> Arithmetic:
     on_cpu = units.device.type == "cpu"
     if precision == "auto":
         precision = "bf16" if units.bf16 else "fp32"
-    # A CPU without instructions for bf16 computes it, slowly.
+    # A CPU without instructions for bf16 can compute in bf16, but slowly.
     supported = {"fp32": True, "tf32": units.tf32, "bf16": units.bf16 or on_cpu}
     if not supported[precision]:
         raise TfmrError(
@@ -146,5 +146,5 @@ def choose_arithmetic(precision: Precision, units: Units) -> Arithmetic:
 
 
 def at_least_fp32(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """``x`` in fp32 if it is in half precision, where squares and dot products overflow."""
+    """``x`` in fp32 if it is in half precision, where dot products overflow or lose digits."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

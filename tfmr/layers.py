@@ -119,14 +119,14 @@ class FeedForward(nn.Module):
     .. math:: \mathrm{FFN}(x) = \max(0, xW_1 + b_1) W_2 + b_2
 
     Vaswani et al. (2017), section 3.3, equation 2; optionally with GELU (Hendrycks and Gimpel,
-    2016) or another function instead of ReLU. If it is ``gated``, the activations are a gate for a
-    second product, component by component; with :math:`\mathrm{swish}(z) = z\,\sigma(z)` this is
-    SwiGLU (Shazeer, 2020, section 2, equation 6):
+    2016) or another function instead of ReLU. If it is ``gated``, the activations multiply a second
+    projection of ``x`` component by component; with :math:`\mathrm{swish}(z) = z\,\sigma(z)`, this
+    is SwiGLU (Shazeer, 2020, section 2, equation 6):
 
     .. math:: \mathrm{SwiGLU}(x) = (\mathrm{swish}(xW_g) \odot xW_1)\, W_2
 
-    It has three matrices, so an inner size of :math:`\frac{2}{3}\,d_{ff}` gives it as many weights
-    as the network with two has with :math:`d_{ff}`.
+    It has three matrices, so with an inner size of :math:`\frac{2}{3}\,d_{ff}` it has as many
+    weights as the network with two matrices and the inner size :math:`d_{ff}`.
 
     Args:
         d_model: size of input and output vectors.
@@ -136,7 +136,7 @@ class FeedForward(nn.Module):
         bias: whether the linear layers have biases.
 
     Raises:
-        TfmrError: if a size is not positive or ``activation`` is another name.
+        TfmrError: if a size is not positive or ``activation`` is an unknown name.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ class Bleu:
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Bleu:
     """Corpus BLEU, computed by sacreBLEU with its defaults (13a tokenisation, cased).
 
-    Papineni et al. (2002); Post (2018) on why a score is reported with its signature.
+    Papineni et al. (2002); Post (2018) explains why a score needs its signature.
 
     Raises:
         TfmrError: if there are no sentences or the numbers of sentences differ.
@@ -57,7 +57,7 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 
 def _canonical(texts: Sequence[str]) -> list[str]:
-    """A score compares texts in their canonical spelling, in which models are trained."""
+    """The texts in their canonical spelling, in which models are trained."""
     return [canonical(text) for text in texts]
 
 

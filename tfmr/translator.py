@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 TRAINING_STATE = "state."
-"""Names of tensors in a checkpoint file start with this if they belong to the training."""
+"""In a checkpoint file, the prefix of the names of tensors that only training needs."""
 
 
 @runtime_checkable

@@ -1,9 +1,9 @@
 """A Python kernel that records what it reads: ``python -m tools.kernel``.
 
-An audit hook writes to a report, a line each and as soon as it happens, which files of the
-project the process opens and which folders it lists. Imported modules are files that are opened.
-Two things escape the hook. Libraries in :data:`NATIVE` open files without Python, and so do other
-processes; for these, the report has a pattern of the files that may have been read.
+An audit hook reports which files of the project the process opens and which folders it lists. It
+writes one line for each, as soon as it happens. An imported module is a file that is opened. The
+hook does not see files that libraries in :data:`NATIVE` open without Python, or that other
+processes open; for these, the report has a pattern of the files that may have been read.
 """
 
 import os
@@ -21,7 +21,7 @@ NATIVE = {"safetensors": "**/*.safetensors"}
 """Libraries that open files without Python, and the names of these files."""
 PROCESSES = ("os.exec", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen")
 READ_NOTHING = frozenset({"uname"})
-"""Programs that the kernel itself starts."""
+"""Programs that the kernel itself starts; they read no files of the project."""
 LISTS = ("os.listdir", "os.scandir")
 WRITES = os.O_WRONLY | os.O_TRUNC
 

@@ -1,10 +1,11 @@
 """Verify that no output depends on the processor: ``python -m tools.plain``.
 
-PyTorch selects its kernels by the vector instructions of the processor, and they round differently.
-Here the chapters run with its plain kernels, which use none, on one thread. These kernels are the
-same on every processor, so that a pass holds on other machines, too: it is recorded in
-``tools/plain.json``, by the fingerprint of the chapter (see :mod:`tools.verify`). A chapter runs
-again when its fingerprint changes. The processor's own kernels are used by ``tools.verify``.
+PyTorch selects its kernels by the vector instructions of the processor, and these kernels round
+differently. Here the chapters run on one thread with PyTorch's plain kernels, which use no vector
+instructions. The plain kernels are the same on every processor, so a pass also holds on other
+machines: it is recorded in ``tools/plain.json``, by the fingerprint of the chapter (see
+:mod:`tools.verify`). A chapter runs again when its fingerprint changes. ``tools.verify`` uses the
+kernels for the vector instructions of the processor.
 """
 
 import argparse
@@ -30,7 +31,10 @@ def key(chapter: Path) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the chapters without a recorded pass; the exit status is 1 if one fails."""
+    """Run the chapters without a recorded pass.
+
+    The exit status is 1 if a chapter fails, and 2 if the chapters are not verified.
+    """
     parser = argparse.ArgumentParser(prog="python -m tools.plain", description=__doc__)
     parser.add_argument("--all", action="store_true", help="include chapters with a recorded pass")
     options = parser.parse_args(arguments)

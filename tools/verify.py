@@ -1,9 +1,9 @@
 """Execute the chapters and compare their outputs with the stored ones.
 
-For a chapter that passes, a fingerprint is stored in ``.verified/`` of everything that its outputs
-depend on: the notebook, the files of the project that its kernel read (see :mod:`tools.kernel`),
-the lock file and the version of Python. It is verified until one of them changes. Only verified
-chapters are published.
+For a chapter that passes, ``.verified/`` stores a fingerprint of everything that its outputs depend
+on: the notebook, the files of the project that its kernel read (see :mod:`tools.kernel`), the lock
+file and the version of Python. The chapter remains verified until one of them changes. Only
+verified chapters are published.
 """
 
 import argparse
@@ -105,7 +105,7 @@ def require_verified() -> None:
 
 @dataclass
 class Outcome:
-    """What became of a chapter that was run."""
+    """The result of running a chapter."""
 
     passed: bool = False
     seconds: float = 0.0
@@ -118,7 +118,7 @@ class Outcome:
 def pytest_runtest_protocol(
     item: pytest.Item, nextitem: pytest.Item | None
 ) -> Generator[None, object, object]:
-    """Name the report of the kernel before it starts, and store its seconds when it has ended."""
+    """Name the report of a kernel before it starts, and store the seconds that it used."""
     report = Path(os.environ[FOLDER]) / item.path.stem
     os.environ[REPORT] = str(report)
     result = yield

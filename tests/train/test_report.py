@@ -53,7 +53,7 @@ def test_the_readme_describes_the_run(tmp_path: Path) -> None:
         "| minutes | test BLEU | test BLEU beam4 |\n| ---: | ---: | ---: |\n"
         "| 5 | 36.97 |  |\n| 10 | 38.74 | 39.43 |\n",
         "`nrefs:1`",
-        "validation scores are those of 4 sentences, the test scores those of 5.",
+        "The validation set has 4 sentences, the test set 5.",
         "> source: s4\n>\n> reference: r4\n>\n> hypothesis: h4\n",
         f'python -m tfmr translate --model {tmp_path} "',
         f"python -m tfmr train --corpus pocket --direction en-fr --out {tmp_path} --resume",

@@ -39,7 +39,7 @@ class Decoding:
         """Load the model, prepared for fast decoding, its tokenizer, and its metadata.
 
         Raises:
-            TfmrError: if there is no valid checkpoint, or a CPU does not support the precision.
+            TfmrError: if there is no valid checkpoint, or the CPU does not support the precision.
         """
         arithmetic = choose_arithmetic(self.precision, find_units(torch.device("cpu")))
         saved = checkpoint.load(checkpoint.find(self.model))

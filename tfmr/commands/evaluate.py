@@ -22,7 +22,7 @@ from tfmr.translator import IncrementalTranslator
 class Evaluate:
     """Translate a test set, and print BLEU and the fraction of exact matches.
 
-    That is the test set of a corpus, or every line of your own files. The output is one line of
+    The test set is that of a corpus, or every line of your own files. The output is one line of
     JSON; it includes the number of sentences, the sacreBLEU signature and the search options.
     """
 

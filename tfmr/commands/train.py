@@ -23,7 +23,7 @@ from tfmr.train.distributed import World, exit_process
 from tfmr.train.run import Run
 
 MOST_THREADS = max(1024, os.cpu_count() or 1)
-"""Of many more threads than cores, PyTorch crashes the process."""
+"""Maximum of --threads: with many more threads than cores, PyTorch crashes the process."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,8 @@ class Train:
         tyro.conf.arg(help="Run directory.", help_behavior_hint="(default: runs/RECIPE-DIRECTION)"),
     ] = None
     resume: bool = False
-    """Continue the run in the run directory from its last checkpoint; start it if there is none."""
+    """Continue the run in the run directory from its last checkpoint; if the directory holds no
+    run, start one."""
 
     def __call__(self) -> None:
         """Train, and print one line of JSON per evaluation."""

@@ -179,7 +179,7 @@ def _read_chunks(stream: BufferedIOBase) -> Iterator[list[str]]:
 
 
 def _decode(line: bytes) -> str:
-    """Decode UTF-8; a byte that is not UTF-8 becomes an error of its sentence only.
+    """Decode UTF-8; a byte that is not UTF-8 makes only its own sentence fail.
 
     :func:`tfmr.data.text.canonical` reports it.
     """

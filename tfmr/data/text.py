@@ -1,11 +1,11 @@
 """The text that a tokenizer accepts: one line in its canonical spelling, in the form of a corpus.
 
-Every text passes through :func:`canonical`: training and test sets, references and translations,
-what a person types. So one sentence has one spelling, however it reached the model.
+Every text passes through :func:`canonical`: training and test sets, references, translations, and
+what a person types. So a sentence has one spelling, however it reaches the model.
 
 The corpus of the pocket grammar is in lower case, with spaces between words and punctuation. A
-tokenizer that was trained on it converts what a person types to this form (:func:`to_form`), and
-what it has decoded to ordinary spelling (:func:`from_form`).
+tokenizer that was trained on it converts typed text to this form (:func:`to_form`), and decoded
+text to ordinary spelling (:func:`from_form`).
 """
 
 import re
@@ -20,7 +20,7 @@ Form = Literal["plain", "pocket"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REMOVED = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u2060\ufeff]")
-# In a str pattern, \s is what str.split() separates words at.
+# In a str pattern, \s matches the characters at which str.split() separates words.
 _SPACE = re.compile(r"[\s\u200b]+")
 
 
@@ -29,15 +29,15 @@ def canonical(text: str) -> str:
 
     - Unicode normal form C, in which é is always one code point. Compatibility characters, such as
       the ligature ﬁ, are kept.
-    - White space, line breaks, tabs, no-break and zero-width spaces included, is one space between
-      words and absent at both ends.
+    - White space, including line breaks, tabs, no-break and zero-width spaces, becomes one space
+      between words and is removed at both ends.
     - Control characters, byte order marks and word joiners are removed.
 
     >>> canonical(" e\u0301te\u0301\u00a0\t2026\r\n")
     'été 2026'
 
     Raises:
-        TfmrError: if the text has half a surrogate pair, or a byte that was not UTF-8.
+        TfmrError: if the text has half a surrogate pair, or a byte that is not UTF-8.
     """
     if lone := _SURROGATE.search(text):
         code, position = ord(lone[0]), lone.start() + 1
@@ -55,6 +55,9 @@ def to_form(text: str, form: Form) -> str:
 
     >>> to_form("The bear  sings.", "pocket")
     'the bear sings .'
+
+    Raises:
+        TfmrError: as :func:`canonical`.
     """
     if form == "plain":
         return canonical(text)

@@ -93,16 +93,16 @@ class Tokenizer:
 
     @property
     def fingerprint(self) -> str:
-        """The first twelve digits of the SHA-256 of the vocabulary: what each id means.
+        """The first twelve digits of the SHA-256 of the vocabulary, which defines each id.
 
-        The form does not change that; :meth:`to_json` without it is what is hashed.
+        The form does not change the ids, so the hash is that of :meth:`to_json` without the form.
         """
         return hashlib.sha256(_compact(self._content()).encode()).hexdigest()[:12]
 
     def encode(self, text: str) -> list[int]:
         """Encode ``text`` as ids without BOS and EOS; UNK for words outside the vocabulary.
 
-        Raises :class:`TfmrError` if ``text`` has half a surrogate pair.
+        Raises :class:`TfmrError` as :func:`tfmr.data.text.canonical` does.
         """
         ids: list[int] = self._library.encode(to_form(text, self.form)).ids
         return ids
@@ -118,7 +118,8 @@ class Tokenizer:
         For a byte-pair encoding, ``decode(encode(text))`` is exactly ``text`` in this form and its
         canonical spelling (:func:`tfmr.data.text.canonical`). For a word vocabulary, unknown words
         are "<unk>". :meth:`detokenise` converts the result to ordinary spelling. The texts of
-        single ids do not join to that of all: use :class:`tfmr.decode.streaming.StreamDecoder`.
+        single ids do not join to the text of all ids; to decode ids one by one, use
+        :class:`tfmr.decode.streaming.StreamDecoder`.
 
         Raises :class:`TfmrError` for an id outside the vocabulary.
         """

@@ -2,11 +2,11 @@
 
 The searches (:mod:`~tfmr.decode.greedy`, :mod:`~tfmr.decode.beam`, :mod:`~tfmr.decode.sampling`)
 work on batches of ids and take any :class:`tfmr.translator.IncrementalModel`, of this package or
-your own; :mod:`~tfmr.decode.search` selects one of them by its options,
-:mod:`~tfmr.decode.generate` holds what they share, and :mod:`~tfmr.decode.topk` selects candidates.
-:mod:`~tfmr.decode.sentences` applies them to text, and :mod:`~tfmr.decode.streaming` decodes it
-word by word. The ``*_naive`` versions recompute every prefix;
-they are the ones to read first, and they take a :class:`tfmr.translator.Translator`.
+your own. :mod:`~tfmr.decode.search` selects one of the searches by the options,
+:mod:`~tfmr.decode.generate` holds the code that they share, and :mod:`~tfmr.decode.topk` selects
+candidates. :mod:`~tfmr.decode.sentences` applies the searches to text, and
+:mod:`~tfmr.decode.streaming` decodes the output word by word. The ``*_naive`` versions recompute
+every prefix; they are the ones to read first, and they take a :class:`tfmr.translator.Translator`.
 """
 
 from tfmr.decode.alignment import align

@@ -285,7 +285,7 @@ class _BeamState:
             raise no_token_possible(self.sentences[failed.tolist().index(True)], self.length)
         if any_finished:
             self._add_finished(finished, parents, totals)
-        # An unused slot repeats the best hypothesis: the model may have no scores for its own.
+        # An unused slot repeats the best hypothesis, because its own prefix may have no scores.
         self.log_probs = totals.gather(1, continuing)
         kept = continuing.where(self.log_probs > -torch.inf, continuing[:, :1])
         self.parents = parents.gather(1, kept)

@@ -34,7 +34,7 @@ class GenerationConfig:
     eos: int | None = EOS
     """The token that ends an output; ``None`` if there is none."""
     lowest: int = EOS
-    """The smallest id that may be generated: ``PAD`` and ``BOS`` are below ``EOS``."""
+    """The smallest id that may be generated; the default excludes ``PAD`` and ``BOS``."""
     max_new_tokens: int | None = None
     """The maximum number of tokens of an output, ``eos`` included; ``None`` for that of a
     translation, which depends on the source: see :func:`max_output_lengths`."""
@@ -50,6 +50,7 @@ class GenerationConfig:
 
 
 TRANSLATION = GenerationConfig()
+"""The configuration for translations."""
 
 
 def check_eval_mode(model: IncrementalModel) -> None:
@@ -64,8 +65,8 @@ def check_eval_mode(model: IncrementalModel) -> None:
 def no_token_possible(sentence: int, length: int) -> TfmrError:
     """The error for scores that define no next token: one is NaN or +inf, or all are -inf."""
     return TfmrError(
-        f"the model's scores of token {length} of sentence {sentence} (from 0) must be finite or "
-        "-inf, and not all -inf: got NaN, +inf or only -inf; are all weights finite?"
+        f"the model's scores of token {length} of sentence {sentence} (counted from 0) must be "
+        "finite or -inf, and not all -inf: got NaN, +inf or only -inf; are all weights finite?"
     )
 
 
@@ -76,14 +77,13 @@ def max_output_lengths(
 ) -> list[int]:
     """The maximum number of tokens of each output, ``eos`` included.
 
-    ``max_new_tokens`` if it is set. Otherwise the source length plus :data:`EXTRA_LENGTH`, but at
-    most the model's ``max_length``: it depends on the sentence alone, not on the padding in its
-    batch.
+    It is ``max_new_tokens`` if that is set. Otherwise it is the source length plus
+    :data:`EXTRA_LENGTH`, but at most the model's ``max_length``: it depends on the sentence alone,
+    not on the padding in its batch.
 
     Raises:
-        TfmrError: if ``source`` is not a batch of at least one sentence, not made of integer ids,
-            a sentence is empty, or ``max_new_tokens`` is missing for a model without
-            ``max_length``.
+        TfmrError: if ``source`` is not a batch of integer ids with at least one sentence, a
+            sentence is empty, or ``max_new_tokens`` is missing for a model without ``max_length``.
     """
     check_ids(source, "source ids")
     if generation.max_new_tokens is not None:

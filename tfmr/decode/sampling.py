@@ -94,7 +94,7 @@ class Sampling:
         """Draw one token per row by inverse transform sampling.
 
         ``uniform`` holds one random number in [0, 1) per row. The token drawn is the first whose
-        cumulative probability exceeds it.
+        cumulative probability exceeds it. For ``lowest``, see :meth:`candidates`.
         """
         tokens, probs = self.candidates(scores, lowest)
         cumulative = probs.cumsum(dim=1)

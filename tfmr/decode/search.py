@@ -33,13 +33,13 @@ def search(
     generation: GenerationConfig = TRANSLATION,
     on_finished: Callable[[int], object] | None = None,
 ) -> list[list[int]]:
-    """The best output for each row of ``source``.
+    """The output for each row of ``source``, without ``start`` and ``eos``.
 
     Args:
         model: in evaluation mode.
         source: ids, padded with ``PAD``, or with -1 for a language model.
         beam: hypotheses of :func:`tfmr.decode.beam.beam_search`; 1 is greedy decoding.
-        alpha: length penalty of the beam search.
+        alpha: exponent of the length penalty of the beam search.
         sampling: sample each next token instead of searching.
         seeds: one per row, for sampling.
         generation: which tokens are generated.

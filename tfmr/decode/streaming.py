@@ -13,10 +13,10 @@ from tfmr.translator import DecoderState, IncrementalTranslator
 
 
 class StreamDecoder:
-    """Decodes ids one at a time: the pieces join to the text of the whole.
+    """Decodes ids one at a time, in pieces that join to the text of all ids.
 
-    Decoding each id alone loses the spaces between words and splits characters. Here a word is held
-    back until the space after it, because the next token may still change it.
+    Decoding each id alone loses the spaces between words and splits characters. Here, a word is
+    held back until the space after it is decoded, because the next token may still change it.
 
     >>> stream = StreamDecoder(Tokenizer.words(["l' ours dort ."], form="pocket"))
     >>> [stream.add(id) for id in (6, 7, 5, 4)], stream.shown
@@ -41,12 +41,12 @@ class StreamDecoder:
 
 
 class Watched:
-    """``model``, an :class:`~tfmr.translator.IncrementalTranslator` that reports what it is given.
+    """An :class:`~tfmr.translator.IncrementalTranslator` that reports the tokens it is given.
 
     Args:
         model: the model.
-        on_token: called with each token that a search of one sentence has chosen, when the search
-            continues from it: not with the last one.
+        on_token: called with each token that the search of a sentence chooses, when the search
+            continues from it, so not with the last token.
     """
 
     def __init__(self, model: IncrementalTranslator, on_token: Callable[[int], object]) -> None:

@@ -1,4 +1,4 @@
-"""The block of the family's models, assembled from attention and feed-forward network."""
+"""The block of the family's models, assembled from attention and a feed-forward network."""
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from tfmr.layers import FeedForward, LayerNorm, Residual, RMSNorm
 def key_mask(
     attention_mask: Bool[Tensor, "batch length"] | None, shape: tuple[int, ...]
 ) -> Bool[Tensor, "batch 1 1 length"] | None:
-    """``attention_mask``, which is ``True`` at real tokens, as :func:`padding_mask` returns it.
+    """``attention_mask``, ``True`` for real tokens, in the shape that :func:`padding_mask` returns.
 
     ``None`` hides nothing. The family marks padding in this way, because its vocabularies have
     different ids for it.

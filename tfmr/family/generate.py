@@ -50,7 +50,7 @@ def generate(
         max_new_tokens: maximum number of tokens to add to each prompt.
         eos: the token that ends a text; ``None`` if there is none.
         beam: hypotheses per prompt of :func:`tfmr.decode.beam.beam_search`; 1 is greedy decoding.
-        alpha: length penalty of the beam search.
+        alpha: exponent of the length penalty of the beam search.
         sampling: sample each next token instead of searching.
         seed: random seed of the first prompt when sampling; the second uses ``seed + 1``, and so
             on.

@@ -109,7 +109,7 @@ class LanguageModel(nn.Module):
     def start(
         self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
     ) -> "LanguageModelState":
-        """Process all tokens of the prompts except the last, which are the first ``tokens``.
+        """Process all tokens of each prompt except the last, which :meth:`step` takes first.
 
         Args:
             source: ids of the prompts, padded with -1 on the right.
@@ -205,9 +205,10 @@ def positions(
     attention_mask: Bool[Tensor, "batch key"] | None = None,
     start: int = 0,
 ) -> Int[Tensor, "rows length"]:
-    """The position of each token: ``start`` for the first real one, one more for each next one.
+    """The position of each token: the number of tokens before it in its text.
 
-    Padding before a text has the position of its first token, whose output is not used.
+    ``start`` is the number of cached tokens, padding included. Padding before a text has position
+    0; its output is not used.
     """
     position = torch.arange(start, start + ids.shape[1], device=ids.device)[None]
     if attention_mask is None:

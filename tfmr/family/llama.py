@@ -29,9 +29,9 @@ class RopeScaling:
     """Slower rotations of the low frequencies, for texts longer than those of the first training.
 
     Llama 3.1 to 3.3 extend their maximum length in this way, with the default values here.
-    Frequencies with many rotations within the first length are kept, those with few are divided
-    by ``factor``, and those between are interpolated, as in NTK-by-parts of Peng et al. (2023),
-    section 3.2.
+    Frequencies with many rotations within ``original_max_length`` are kept, and those with few are
+    divided by ``factor``. Those between are interpolated, as in the method NTK-by-parts of Peng et
+    al. (2023), section 3.2.
 
     Raises:
         TfmrError: if a value is out of range.
@@ -40,9 +40,9 @@ class RopeScaling:
     factor: float = 8.0
     """Divisor of the low frequencies."""
     low_freq_factor: float = 1.0
-    """Up to this many rotations within the first length, a frequency is low."""
+    """A frequency with at most this many rotations within ``original_max_length`` is low."""
     high_freq_factor: float = 4.0
-    """From this many rotations on, a frequency is kept."""
+    """A frequency with at least this many rotations is kept."""
     original_max_length: int = 8192
     """Maximum number of tokens of the first training."""
 

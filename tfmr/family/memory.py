@@ -70,8 +70,8 @@ def vit_formula(config: ViTConfig, batch: int) -> int:
 def t5_formula(config: T5Config, batch: int, source: int, target: int) -> int:
     """Both stacks, the encoder output and the logits.
 
-    Self-attention has no fused kernel, because its bias is learned. Each stack keeps the range of
-    each distance.
+    Self-attention has no fused kernel, because its bias is learned. Each stack keeps the index of
+    the range of each distance.
     """
     c = config
     encoder = (

@@ -58,15 +58,15 @@ class Settings(dict[str, Any]):
         return value
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a setting; ``None``, which stands for the default, is replaced by it."""
+        """The value of a setting; ``default`` if it is missing or ``None``."""
         self.known.add(name)
         value = super().get(name)
         return default if value is None else value
 
     def expect(self, **settings: object) -> None:
-        """Raise :class:`TfmrError` if a setting has another value than the one of ``settings``.
+        """Raise :class:`TfmrError` if a setting has a value other than that in ``settings``.
 
-        A setting that is not in the configuration has the expected value.
+        A setting that is not in the configuration is taken to have the expected value.
         """
         for name, value in settings.items():
             if self.get(name, value) != value:
@@ -77,14 +77,14 @@ class Settings(dict[str, Any]):
     def finish(self, *ignored: str) -> None:
         """Raise :class:`TfmrError` for a setting that was not read, expected or ``ignored``.
 
-        It belongs to a variant of the architecture that the model cannot express. Also ignored are
-        :data:`IRRELEVANT` settings and those without a value.
+        Such a setting belongs to a variant of the architecture that the model cannot express.
+        :data:`IRRELEVANT` settings and those without a value are also ignored.
         """
         for name in sorted(self.keys() - self.known - IRRELEVANT - set(ignored)):
             if not name.startswith("_") and super().get(name) is not None:
                 raise TfmrError(
                     f"config.json: this model has no setting {name}, got {super().get(name)!r}; "
-                    "the checkpoint is of another variant of the architecture"
+                    "the checkpoint belongs to another variant of the architecture"
                 )
 
 
@@ -104,8 +104,8 @@ IRRELEVANT = {
     "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript", "transformers_version",
     "typical_p", "use_bfloat16", "use_cache",
 }  # fmt: skip
-"""Settings of every class of Hugging Face that do not change the logits in evaluation mode:
-bookkeeping, training, generation, and the size of chunks that only limits memory."""
+"""Settings of Hugging Face's models that do not change the logits in evaluation mode: those for
+bookkeeping, training and generation, and a chunk size that only limits memory."""
 
 
 def read_checkpoint(folder: str | Path, model_type: str) -> tuple[Settings, dict[str, Tensor]]:

@@ -44,7 +44,7 @@ def train(
         loss: draws a batch and returns the loss of the model on it.
         steps: number of steps.
         peak_lr: the largest learning rate.
-        warmup_ratio: the fraction of the steps before it.
+        warmup_ratio: the fraction of the steps before the peak.
         make_optimizer: receives the parameters and ``lr``.
 
     Returns:

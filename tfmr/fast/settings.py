@@ -18,9 +18,9 @@ FEW_ROWS = 4
 def cpu_matmul_settings(model: IncrementalTranslator, rows: int) -> Iterator[None]:
     """Settings under which incremental decoding on a CPU is fastest, restored at the end.
 
-    fp32 matrices are multiplied in fp32, by PyTorch's default library: the one that
+    fp32 matrices are multiplied in fp32, by PyTorch's default library. The library that
     :func:`torch.set_float32_matmul_precision` selects at ``"medium"`` takes up to five times as
-    long for the small products of attention. Few rows of a small model use one thread, because
+    long for the small matmuls of attention. Few rows of a small model use one thread, because
     waking a second one takes longer than it saves.
 
     The settings are process-wide, so enter this context once, around all calls of a program or

@@ -6,5 +6,6 @@ loop over steps; its :class:`~tfmr.train.trainer.StepRecord` has the metrics of 
 :mod:`~tfmr.train.distributed`. :mod:`~tfmr.train.run` is a whole run: it trains, validates and
 evaluates (:mod:`~tfmr.train.evaluation`), averages checkpoints (:mod:`~tfmr.train.averaging`), and
 writes checkpoints, the tables of the metrics (:mod:`~tfmr.train.run_dir`), the README and
-TensorBoard logs (:mod:`~tfmr.train.report`), and how to repeat it (:mod:`~tfmr.train.metadata`).
+TensorBoard logs (:mod:`~tfmr.train.report`), and the metadata with which the run can be repeated
+(:mod:`~tfmr.train.metadata`).
 """

@@ -240,7 +240,7 @@ class Recipe:
         )
 
     def train_tokenizer(self, corpus: Corpus) -> Tokenizer:
-        """One tokenizer for both languages and the form of the corpus, from the training set."""
+        """One tokenizer for both languages, in the form of the corpus, from the training set."""
         texts = (text for pair in corpus.train for text in pair)
         if self.vocabulary.kind == "words":
             return Tokenizer.words(texts, corpus.form)
@@ -342,7 +342,7 @@ def read_recipe(path: str | os.PathLike[str]) -> Recipe:
         values = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise TfmrError(f"cannot read the recipe {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # also of undecodable bytes and deep brackets
+    except (ValueError, RecursionError) as error:  # also from undecodable bytes, deep brackets
         raise TfmrError(f"the recipe {path} is not valid TOML: {error}") from error
     return Recipe.from_dict(values, where=path.name)
 

@@ -106,8 +106,8 @@ class World:
     def join() -> Iterator["World"]:
         """Join the process group that ``torchrun`` describes; without ``torchrun``, a world of one.
 
-        A single process treats SIGTERM and SIGHUP as Ctrl-C, so that a scheduler or a closed
-        terminal ends a run like its user: saved.
+        A single process treats SIGTERM and SIGHUP like Ctrl-C, so a run is also saved if a
+        scheduler or a closed terminal ends it.
 
         If several processes fail together, only one of them prints the reason. The exit status is 2
         for a :class:`TfmrError`, 130 after Ctrl-C, and 1 if a process was lost.

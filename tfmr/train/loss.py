@@ -74,7 +74,7 @@ def real_tokens(
     label_smoothing: float,
     weight: Float[Tensor, "vocab size"] | None = None,
 ) -> Bool[Tensor, "batch target"]:
-    """The positions that a loss is averaged over: all except padding. Every loss checks with it.
+    """Check the arguments of a loss; return the positions that it averages: all except padding.
 
     Args:
         vectors: the logits, or with ``weight`` the vectors ``x`` that it maps to logits.
@@ -107,7 +107,7 @@ def real_tokens(
         )
     if target.device != vectors.device:
         raise TfmrError(
-            f"target must be on the device of the model, {vectors.device}: got {target.device}; "
+            f"target must be on the device {vectors.device}, like {name}: got {target.device}; "
             f'use target.to("{vectors.device}")'
         )
     if not 0 <= label_smoothing <= 1:

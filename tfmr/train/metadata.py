@@ -1,4 +1,4 @@
-"""Metadata of a run: software, hardware, commit, fingerprint of the corpus, and what resumes it."""
+"""Metadata of a run: software, hardware, commit, fingerprint of the corpus, state to resume."""
 
 import hashlib
 import os
@@ -112,14 +112,14 @@ class RunState:
     hardware: dict[str, Any]
 
     def __post_init__(self) -> None:
-        require(self.processes >= 1, f"expected processes of at least 1, got {self.processes}")
+        require(self.processes >= 1, f"expected at least 1 process, got {self.processes}")
         for row in self.scores:
             numbers = {name: value for name, value in row.items() if name != "signature"}
             require(
                 {"minutes", "step", "signature"} <= set(row)
                 and isinstance(row.get("signature", ""), str)
                 and all(type(value) in (int, float) for value in numbers.values()),
-                f"expected scores with minutes, step, signature and other numbers, got {row}",
+                f"expected scores with minutes, step, other numbers and a signature, got {row}",
             )
         for line in self.samples.splitlines():
             require(

@@ -81,7 +81,7 @@ def _train_command(metadata: Mapping[str, Any]) -> str:
 
 
 def _code_block(command: str) -> str:
-    """A block that no backticks in the command can end."""
+    """A code block whose fence is longer than any run of backticks in the command."""
     longest = max(map(len, re.findall("`+", command)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}bash\n{command}\n{fence}"
@@ -103,8 +103,8 @@ def _score_table(scores: Sequence[Mapping[str, Any]], sentences: Mapping[str, in
     )
     signature = scores[-1]["signature"]
     return (
-        f"{table}\n\nThe validation scores are those of {sentences['valid']:,} sentences, the test "
-        f"scores those of {sentences['test']:,}. BLEU is computed by sacreBLEU "
+        f"{table}\n\nThe validation set has {sentences['valid']:,} sentences, the test set "
+        f"{sentences['test']:,}. BLEU is computed by sacreBLEU "
         f"(`{signature}`) on greedy translations, unless a beam size is given. “Exact” is the "
         "fraction of greedy translations that are identical to the reference."
     )
@@ -186,11 +186,11 @@ class TensorBoardLogger:
             return
         try:
             self.writer.add_scalar(name, value, step)
-        except Exception as error:  # it writes in a thread, which a full disk ends
+        except Exception as error:  # it writes in a thread that a full disk ends
             self._disable(error)
 
     def _disable(self, error: Exception) -> None:
-        """Continue the training without logs, which are optional, and say so in one line."""
+        """Continue the training without logs, which are optional, and report it in one line."""
         self.writer = None
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         print(f"tfmr: no logs for TensorBoard, which failed ({reason})", file=sys.stderr)

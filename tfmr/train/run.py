@@ -340,7 +340,7 @@ class Run:
             if self.world.is_main:
                 (self.folder / "recipe.toml").unlink(missing_ok=True)
                 shutil.rmtree(self.folder / "tokens", ignore_errors=True)
-            return "stopped before the first step, nothing to save: start again"
+            return "stopped before the first step, so there is nothing to save: start again"
         if not self.trainer.between_steps:
             return f"stopped during a step; {self.world.resume_hint()}"
         self.save()

@@ -37,7 +37,7 @@ SAMPLES = 20
 
 @contextmanager
 def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold the lock of an existing run directory, which one process at a time can have.
+    """Hold the lock of an existing run directory, which only one process at a time can hold.
 
     The operating system releases it when the process ends, however that happens.
 
@@ -56,7 +56,7 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise TfmrError(
-                    f"another process trains in {folder}: wait for its end, or choose another "
+                    f"another process trains in {folder}: wait until it ends, or choose another "
                     "folder with --out"
                 ) from error
         yield

@@ -63,7 +63,7 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a training is, in the metadata of its checkpoint.
+    """The progress of a training run, as stored in the metadata of its checkpoint.
 
     Raises:
         TfmrError: if a value is negative or not finite.
@@ -348,8 +348,8 @@ class Trainer:
         """Restore the state that :meth:`state_dict` returned; further entries are not used.
 
         Raises:
-            TfmrError: if a tensor or a value is missing, or is not one of this trainer's (see
-                :func:`tfmr.checkpoint.check_tensors`); nothing is changed then.
+            TfmrError: if a tensor or a value is missing, or does not fit this trainer (see
+                :func:`tfmr.checkpoint.check_tensors`). Then nothing is changed.
         """
         where = "the state of the training"
         count = torch.empty((), dtype=torch.float32)

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a figure when it is first used: a chapter reads no scripts but those of its own."""
+    """Import a figure at its first use, so that a chapter reads only the scripts of its figures."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = "figure" if name == "LiveFigure" else name.removesuffix("Figure").lower()

@@ -70,7 +70,7 @@ def page_model(saved: Checkpoint, name: str) -> str:
     """The content of the file of a model.
 
     Raises:
-        TfmrError: if the page cannot compute the model: it is not a Transformer with ReLU,
+        TfmrError: if the page cannot compute the model, because it is not a Transformer with ReLU,
             sinusoidal positions and the default epsilon.
     """
     config = saved.config

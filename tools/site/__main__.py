@@ -1,8 +1,8 @@
 """Build the book's site, and serve it locally.
 
-``python -m tools.site build`` builds the pages, with warnings as errors, verifies the chapters that
-are not verified meanwhile, and then replaces ``site/en/``; if either fails, the previous site
-remains.
+``python -m tools.site build`` builds the pages, with warnings as errors, and meanwhile verifies the
+chapters that are not verified. Then it replaces ``site/en/``. If the build or the verification
+fails, the previous site remains.
 ``python -m tools.site serve`` serves the site on this machine.
 """
 

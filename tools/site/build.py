@@ -1,4 +1,4 @@
-"""Build the pages with Jupyter Book, and put them in the place of the previous site."""
+"""Build the pages with Jupyter Book, and replace the previous site by them."""
 
 import os
 import re
@@ -50,9 +50,9 @@ def build_pages(root: Path, out: Path) -> Path:
 
 
 def build(root: Path = ROOT, site: Path = SITE, ready: Callable[[], object] = lambda: None) -> Path:
-    """Build the verified book into ``site``; return the folder of its pages.
+    """Build the book into ``site``; return the folder of its pages.
 
-    ``ready`` is called before the previous site is replaced, and may raise an exception instead.
+    ``ready`` is called before the previous site is replaced; an exception from it prevents that.
     """
     site.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=site, prefix=".building-") as temporary:

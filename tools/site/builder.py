@@ -21,11 +21,11 @@ from tools.site.figures import NARROW, NARROW_WIDTH
 FOLDER = "book/"
 STATIC = ("book/_assets", "book/vendor")
 SOURCES = ("katex/katex.css", "versions.sha256")
-"""What the style sheet and the check of the libraries read, and no page loads."""
+"""Files that the style sheet and the check of the libraries read, but that no page loads."""
 PHONE = "screen and (max-width: 640px)"
 """Where the narrow layout of a figure is displayed."""
 NOT_LAZY = 1
-"""The first pictures of a page, which are loaded at once."""
+"""The number of pictures at the top of a page that are loaded at once."""
 
 
 class BookTranslator(HTML5Translator):

@@ -80,13 +80,13 @@ def inline_drawings(document: nodes.document, env: BuildEnvironment) -> None:
                 image = next(part.findall(nodes.image))
                 svg = Path(env.srcdir, image["uri"].lstrip("/")).read_text("utf-8")
                 svg = re.sub(r'href="([\w-]+)\.ipynb', r'href="\1.html', svg[svg.index("<svg") :])
-                # The style sheet of the site has its style. An image hides the links in it.
+                # Its style is in the style sheet of the site. The role img would hide its links.
                 svg = STYLE.sub("", svg).replace('role="img"', 'role="group"', 1)
                 part.children = [nodes.raw("", svg, format="html")]
 
 
 def compress_pictures(document: nodes.document, env: BuildEnvironment) -> None:
-    """Store pictures as lossless WebP, a third of a PNG, with their size and layout for phones."""
+    """Store pictures as lossless WebP, a third the size of PNG; add size and layout for phones."""
     source = Path(env.doc2path(env.docname))
     if source.suffix != ".ipynb":
         return

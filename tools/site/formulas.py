@@ -64,7 +64,7 @@ def typeset(formulas: list[Formula]) -> list[dict[str, str]]:
 
 
 def collect(document: nodes.document, env: BuildEnvironment) -> None:
-    """Keep the formulas of a page, which are set together with those of all others."""
+    """Keep the formulas of a page, which are set together with those of all other pages."""
     pages: dict[Formula, str] = vars(env).setdefault("formula_pages", {})
     for node in document.findall(lambda node: isinstance(node, nodes.math | nodes.math_block)):
         pages.setdefault(formula(node), env.docname)
@@ -106,7 +106,7 @@ def without_styles(html: str, rules: dict[str, str]) -> str:
 
 
 def keep_marks(document: nodes.document, env: BuildEnvironment) -> None:
-    """Give a formula in a line the punctuation after it, so that no line begins with it."""
+    """Give a formula in a line the punctuation after it, so that no line begins with a mark."""
     for node in list(document.findall(nodes.math)):
         following = node.next_node(descend=False, siblings=True)
         found = MARKS.match(following) if isinstance(following, nodes.Text) else None

@@ -10,7 +10,7 @@ PACKAGE = vendor.BOOK / "node_modules" / "bootstrap-icons"
 
 @cache
 def icon(name: str, kind: str = "", mode: str = "") -> str:
-    """The icon ``name`` as SVG, with a class and a mode if it has them.
+    """The icon ``name`` as SVG, with a class and a mode if they are given.
 
     It is decorative, so screen readers skip it.
     """

@@ -56,7 +56,7 @@ def modules(package: Path) -> list[str]:
 
 
 def write_pages(app: Sphinx, config: Config) -> None:
-    """Write a page for each module; the pages of an earlier build go."""
+    """Write a page for each module, and delete the pages of an earlier build."""
     folder = Path(app.srcdir, PAGE)
     shutil.rmtree(folder, ignore_errors=True)
     for module in modules(Path(app.srcdir, "tfmr")):

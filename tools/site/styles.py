@@ -100,7 +100,7 @@ def write_style_sheet(app: Sphinx, failure: Exception | None) -> None:
 
 @cache
 def version(root: Path) -> str:
-    """A short hash of all from which the style sheet follows: it is made after the pages."""
+    """A short hash of the sources of the style sheet, which is written after the pages."""
     folders = {root / "book": SOURCES, Path(__file__).parent: ("*",)}
     found = (folder.glob(pattern) for folder, patterns in folders.items() for pattern in patterns)
     sources = sorted(file for each in found for file in each if file.is_file())
