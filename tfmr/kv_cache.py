@@ -1,7 +1,9 @@
 """The key-value cache of incremental decoding.
 
 It stores the keys and values of earlier positions, so that each is computed only once. All
-decoders use it: the readable one, those of the family, and :mod:`tfmr.fast.decoder`.
+decoders use it: the readable one, those of the family, and :mod:`tfmr.fast.decoder`. When a beam
+search selects hypotheses (:meth:`tfmr.translator.DecoderState.reorder`), the caches get the rows of
+their parents; the fast decoder changes a mask instead.
 """
 
 from dataclasses import dataclass

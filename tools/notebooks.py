@@ -28,7 +28,7 @@ PNG_BYTES = 60_000
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 NOTEBOOK_METADATA = ("myst", "mystnb", "widgets")
-CELL_METADATA = ("tags", "mystnb", "jupyter", portable.COLLAPSED)
+CELL_METADATA = ("tags", "jupyter", portable.COLLAPSED)
 NBVAL_MARKS = re.compile(
     r"^\s*#\s*(NBVAL_\w+|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$|^(nbval-[\w-]+|raises-exception)$",
     re.MULTILINE,
@@ -139,20 +139,6 @@ def _without_defaults(model: dict[str, Any]) -> dict[str, Any]:
     return model | {"state": state}
 
 
-def _describe_image(cell: NotebookNode) -> None:
-    """Use the text output of a picture as its alternative text on the page."""
-    mystnb = dict(cell.metadata.get("mystnb", {}))
-    image = {key: value for key, value in mystnb.pop("image", {}).items() if key != "alt"}
-    for output in cell.outputs:
-        if "image/png" in output.get("data", {}):
-            image["alt"] = output.data.get("text/plain", "")
-    if image:
-        mystnb["image"] = image
-    cell.metadata.pop("mystnb", None)
-    if mystnb:
-        cell.metadata["mystnb"] = nbformat.from_dict(mystnb)
-
-
 def normal_form(notebook: NotebookNode) -> str:
     """The text of the file of ``notebook``."""
     notebook = nbformat.from_dict(json.loads(json.dumps(notebook)))
@@ -176,7 +162,6 @@ def normal_form(notebook: NotebookNode) -> str:
             if "execution_count" in output:
                 output.execution_count = count
             output.pop("transient", None)
-        _describe_image(cell)
     portable.fold_in_colab(notebook)
     _stable_widgets(notebook)
     nbformat.validate(notebook)

@@ -24,12 +24,12 @@ from tools.site import (
     formulas,
     head,
     launch,
+    live_code,
     margins,
     opener,
     reference,
     search_index,
     styles,
-    widgets,
 )
 from tools.site.builder import BookBuilder
 
@@ -71,7 +71,7 @@ STEPS = (
     Step("html-page-context", chapters.list_chapters, "List the chapters in the sidebar."),
     Step("html-page-context", launch.add_buttons, "Add buttons that open a published chapter."),
     Step("html-collect-pages", search_index.search_page, "Add the page search.html."),
-    Step("build-finished", widgets.write_widgets, "Write the code of the live figures."),
+    Step("build-finished", live_code.write_live_code, "Write the code of the live figures."),
     Step("build-finished", INDEX.write, "Write the search index."),
     Step("build-finished", styles.write_style_sheet, "Write the rules that the pages use."),
 )
