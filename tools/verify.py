@@ -141,7 +141,8 @@ def compare(paths: list[Path]) -> dict[Path, Outcome]:
         argv = [sys.executable, "-m", "tools.kernel", "-f", "{connection_file}"]
         kernel.write_text(json.dumps({"argv": argv, "language": "python", "display_name": ""}))
         command = [
-            *(sys.executable, "-m", "pytest", "-p", "tools.verify"),
+            *(sys.executable, "-m", "pytest"),
+            *["-p", "tools.verify", "-p", "nbval.plugin", "-p", "xdist.plugin"],
             *f"--nbval --nbval-kernel-name=recorded --nbval-cell-timeout={CELL_SECONDS}".split(),
             f"--nbval-kernel-startup-timeout={CELL_SECONDS}",
             *("-q", "--color=no", "-p", "no:cacheprovider"),
@@ -150,6 +151,7 @@ def compare(paths: list[Path]) -> dict[Path, Outcome]:
             *(f"--rootdir={ROOT}", f"--junitxml={junit}", *map(str, paths)),
         ]
         environment = kernel_environment() | {FOLDER: temporary, "JUPYTER_PATH": temporary}
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # other plugins import for seconds
         done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
         cases = list(ElementTree.parse(junit).iter("testcase")) if junit.exists() else []
         outcomes = {}

@@ -4,19 +4,17 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from tools import ROOT
 from tools.notebooks import normal_form, read
 
 COPIED = ("tfmr", "tools", "tests/conftest.py", "pyproject.toml", "requirements.lock")
-
-EXECUTED: dict[tuple[object, ...], str] = {}
-"""The chapters that were executed, by their code, their name and the settings."""
 
 
 class Copy:
@@ -37,40 +35,11 @@ class Copy:
             shutil.copy(source, target)
         return target
 
-    def chapter(self, pattern: str, cells: int) -> str:
-        """Add the first code cells of the chapter that matches ``pattern``; return its name."""
-        [original] = (ROOT / "book").glob(pattern)
-        name = original.relative_to(ROOT).as_posix()
-        notebook = read(self.add(name))
-        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-        notebook.cells = code[:cells]
-        (self.root / name).write_text(normal_form(notebook), "utf-8")
-        return name
-
-    def write_chapter(
-        self, *sources: str, name: str = "book/01-small.ipynb", **settings: str
-    ) -> str:
-        """Write a chapter with code cells and execute it, once for all copies of the project."""
+    def write(self, name: str, *cells: NotebookNode) -> None:
+        """Write a chapter in normal form."""
         path = self.root / name
         path.parent.mkdir(exist_ok=True)
-        made = (sources, name, tuple(settings.items()))
-        if made not in EXECUTED:
-            cells = [new_code_cell(source) for source in sources]
-            path.write_text(normal_form(new_notebook(cells=cells)), "utf-8")
-            done = self.run("tools.notebooks", "refresh", name, **settings)
-            assert done.returncode == 0, done.stderr
-            EXECUTED[made] = path.read_text("utf-8")
-        path.write_text(EXECUTED[made], "utf-8")
-        return name
-
-    def write_chapters(self, sources: Mapping[str, Sequence[str]]) -> None:
-        """Write chapters, given by their names and code cells, and execute them."""
-        for name, cells in sources.items():
-            notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
-            (self.root / name).parent.mkdir(exist_ok=True)
-            (self.root / name).write_text(normal_form(notebook), "utf-8")
-        done = self.run("tools.notebooks", "refresh", *sources)
-        assert done.returncode == 0, done.stderr
+        path.write_text(normal_form(new_notebook(cells=cells)), "utf-8")
 
     def plant(self, name: str, correct: str, faulty: str) -> None:
         """Replace ``correct``, which the file must contain, by ``faulty``."""
@@ -101,11 +70,26 @@ class Copy:
         """The names of the verified chapters."""
         return sorted(path.stem for path in (self.root / ".verified").glob("*.json"))
 
-    def unit_tests(self, name: str, *needed: str) -> subprocess.CompletedProcess[str]:
-        """Run a test file, which needs other files, in the copy, up to the first failure."""
-        for file in (name, *needed):
+    def unit_tests(self, nodes: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        """Run tests, whose files are added."""
+        for file in {node.partition("::")[0] for node in nodes}:
             self.add(file)
-        return self.run("pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", name)
+        options = ("-q", "-p", "no:cacheprovider")
+        return self.run("pytest", *options, *nodes, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+
+
+def printing(source: str, text: str = "") -> NotebookNode:
+    """A code cell that was executed and printed ``text``."""
+    return new_code_cell(source, outputs=[new_output("stream", text=text)] if text else [])
+
+
+def cells_of(pattern: str, *parts: str) -> list[NotebookNode]:
+    """The code cells of a chapter of the book that contain one of ``parts``, one for each."""
+    [path] = (ROOT / "book").glob(pattern)
+    code = [cell for cell in read(path).cells if cell.cell_type == "code"]
+    found = [[cell for cell in code if part in cell.source] for part in parts]
+    assert all(len(cells) == 1 for cells in found), f"{path.name} has changed; name its cells anew"
+    return [cell for [cell] in found]
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Planted faults make the checks fail, with the expected message."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
 from types import SimpleNamespace
@@ -9,21 +10,15 @@ from typing import Any
 
 import pytest
 import torch
+from nbformat.v4 import new_code_cell, new_output
 from safetensors.torch import save_file
 
+from tests.checks.conftest import Copy, cells_of, printing
 from tools import kernel, notebooks, verify
-
-SMALL = ("x = 0.1 + 0.2\nprint(f'{x:.3f}')", "x > 0.3")
-ATTENTION = """
-import torch
-from tfmr.attention import scaled_dot_product_attention
-q = k = v = torch.eye(4)
-print([round(w, 3) for w in scaled_dot_product_attention(q, k, v)[1][0].tolist()])
-"""
 
 
 def assert_fails(done: CompletedProcess[str], *messages: str) -> None:
-    """The chapter was executed, its comparison failed, and the output has the messages."""
+    """The chapters were executed, a comparison failed, and the output has the messages."""
     output = done.stdout + done.stderr
     assert done.returncode == 1, output
     assert "FAILED" in output
@@ -33,123 +28,91 @@ def assert_fails(done: CompletedProcess[str], *messages: str) -> None:
         assert message in output
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A fault in a chapter."""
+def verdict(name: str, output: str) -> str:
+    """What the verification prints about a chapter at the end."""
+    [found] = re.findall(rf"^ +{name} +[\d.]+ s  (.*)$", output, re.M)
+    return str(found)
 
-    correct: str
-    """A part of the correct notebook."""
-    faulty: str
-    """What replaces it."""
-    message: str
-    """What the verification prints about the chapter."""
-    refresh: str = ""
-    """What ``tools.notebooks refresh`` prints about the chapter, if it fails as well."""
-    sources: tuple[str, ...] = SMALL
-    """The code cells of the correct chapter."""
-    normalise: bool = True
-    """Whether the faulty notebook is in normal form."""
+
+def failures(name: str, output: str) -> dict[int, str]:
+    """What the verification prints about each code cell that failed, by its number."""
+    found = re.findall(rf"^_+ {name}::Cell (\d+) _+\n(.*?)(?=^_+ book|^=)", output, re.M | re.S)
+    return {int(number): text for number, text in found}
 
 
 FAULTS = {
-    "a-changed-number": Fault('"0.300\\n"', '"0.301\\n"', "Cell outputs differ"),
-    "a-missing-output": Fault(
-        """   "outputs": [
-    {
-     "name": "stdout",
-     "output_type": "stream",
-     "text": [
-      "gone\\n"
-     ]
-    }
-   ],
-""",
-        '   "outputs": [],\n',
-        "Unexpected output fields",
-        sources=("print('kept')", "print('gone')"),
+    "a changed number": (
+        printing("print(f'{0.1 + 0.2:.3f}')", "0.300\n"),
+        printing("print(f'{0.1 + 0.2:.3f}')", "0.301\n"),
+        "Cell outputs differ",
     ),
-    "a-cell-that-raises": Fault("x > 0.3", "1 / 0", "ZeroDivisionError", "ZeroDivisionError"),
-    "a-failing-assert": Fault(
-        "assert x > 0.3",
-        "assert x < 0.3",
+    "a missing output": (
+        printing("print('kept')", "kept\n"),
+        printing("print('gone')"),
         "Unexpected output fields",
-        "This differs from the book",
-        sources=("x = 0.1 + 0.2\nprint(x > 0.3)", "assert x > 0.3"),
     ),
-    "a-cell-that-warns": Fault(
-        "print('fine')",
-        "import warnings; print('fine'); warnings.warn('old')",
+    "a cell that raises": (printing("x = 0.1 + 0.2"), printing("1 / 0"), "ZeroDivisionError"),
+    "a failing assert": (
+        printing("assert 0.1 + 0.2 > 0.3"),
+        printing("assert 0.1 + 0.2 < 0.3"),
+        "Unexpected output fields",
+    ),
+    "a cell that warns": (
+        printing("import warnings\nprint('fine')", "fine\n"),
+        printing("import warnings\nprint('fine')\nwarnings.warn('old')", "fine\n"),
         "stderr",
-        "writes to stderr",
-        sources=("print('fine')",),
-    ),
-    "a-stored-warning": Fault(
-        '"name": "stdout"',
-        '"name": "stderr"',
-        "FAILED  code cell 2 writes to stderr",
-        sources=("print('fine')",),
-    ),
-    "an-output-excluded-from-checking": Fault(
-        "x > 0.3", "# NBVAL_IGNORE_OUTPUT\\nx > 0.3", "every output is checked"
-    ),
-    "not-in-normal-form": Fault(
-        '"execution_count": 2',
-        '"execution_count": 7',
-        "not in normal form; run: python -m tools.notebooks normalise",
-        normalise=False,
     ),
 }
+"""A correct cell, a faulty one, and what the verification prints about it."""
+MALFORMED = (
+    (
+        new_code_cell("1", outputs=[new_output("stream", name="stderr", text="old")]),
+        "code cell 2 writes to stderr",
+    ),
+    (new_code_cell("# NBVAL_IGNORE_OUTPUT\n2"), "every output is checked"),
+)
 
 
-def about(name: str, output: str) -> str:
-    """What the verification prints about a chapter: failed cells, and its verdict."""
-    failures = re.findall(rf"^_+ {name}::Cell \d+ _+\n(.*?)(?=^_+ book|^=)", output, re.M | re.S)
-    return "\n".join([*failures, *re.findall(rf"^ +{name} +[\d.]+ s  (.*)$", output, re.M)])
-
-
-def test_each_fault_fails_its_chapter_only(copy: Any) -> None:
-    names = {key: f"book/{number:02}-{key}.ipynb" for number, key in enumerate(FAULTS, start=2)}
-    sound = copy.write_chapter(*SMALL)
-    copy.write_chapters({name: FAULTS[key].sources for key, name in names.items()})
-    for key, name in names.items():
-        copy.plant(name, FAULTS[key].correct, FAULTS[key].faulty)
-    normalised = [name for key, name in names.items() if FAULTS[key].normalise]
-    assert copy.run("tools.notebooks", "normalise", *normalised).returncode == 0
-
+def test_each_fault_fails_its_cell_only(copy: Copy) -> None:
+    sound, faulty, malformed, other = (f"book/0{n}-x.ipynb" for n in range(1, 5))
+    copy.write(sound, *(cell for cell, _, _ in FAULTS.values()))
+    copy.write(faulty, *(cell for pair in FAULTS.values() for cell in pair[:2]))
+    copy.write(malformed, *(cell for cell, _ in MALFORMED))
+    copy.write(other, printing("1"))
+    copy.plant(other, '"execution_count": 2', '"execution_count": 7')
     done = copy.verify()
     assert_fails(done)
-    assert about(sound, done.stdout) == "verified"
-    assert copy.stamped() == ["01-small"]
-    for key, name in names.items():
-        assert "FAILED" in about(name, done.stdout), key
-        assert FAULTS[key].message in about(name, done.stdout), key
+    assert verdict(sound, done.stdout) == "verified"
+    assert verdict(faulty, done.stdout) == "FAILED  outputs differ from the stored ones (see above)"
+    for _, message in MALFORMED:
+        assert message in verdict(malformed, done.stdout)
+    assert verdict(other, done.stdout).startswith(
+        "FAILED  not in normal form; run: python -m tools.notebooks normalise"
+    )
+    assert copy.stamped() == ["01-x"]
+    found = failures(faulty, done.stdout)
+    assert list(found) == [2 * number for number in range(1, 1 + len(FAULTS))]
+    for key, text in zip(FAULTS, found.values(), strict=True):
+        assert FAULTS[key][2] in text, key
 
-    unrefreshed = {key: name for key, name in names.items() if FAULTS[key].refresh}
-    done = copy.run("tools.notebooks", "refresh", *unrefreshed.values())
-    assert done.returncode == 1
-    messages = dict(re.findall(r"^(book/\S+): (.*?)(?=^book/|\Z)", done.stderr, re.M | re.S))
-    for key, name in unrefreshed.items():
-        assert FAULTS[key].refresh in messages[name], key
-
-
-def test_a_correct_chapter_is_verified_once(copy: Any) -> None:
-    name = copy.write_chapter(*SMALL)
-    first = copy.verify()
-    assert first.returncode == 0, first.stdout
-    assert "1 chapters run" in first.stdout
-    second = copy.verify()
-    assert second.returncode == 0
-    assert "0 chapters run" in second.stdout
-    assert "1 verified before" in second.stdout
-    assert copy.stamped() == ["01-small"]
-    assert copy.run("tools.notebooks", "check", name).returncode == 0
+    again = copy.verify(sound)
+    assert again.returncode == 0
+    assert "0 chapters run" in again.stdout
+    assert "1 verified before" in again.stdout
 
 
-def test_a_slow_chapter(copy: Any) -> None:
-    copy.write_chapter(*SMALL)
-    copy.plant("tools/verify.py", "CHAPTER_SECONDS = 90.0", "CHAPTER_SECONDS = 0.0")
-    assert_fails(copy.verify(), "slower than 0 s")
+def test_a_slow_chapter_and_an_output_that_depends_on_the_settings(copy: Copy) -> None:
+    copy.write("book/01-x.ipynb", printing("import os; print(os.environ['LANGUAGE'])", "en\n"))
+    limit, none = "CHAPTER_SECONDS = 90.0", "CHAPTER_SECONDS = 0.0"
+    copy.plant("tools/verify.py", limit, none)
+    assert_fails(copy.verify(LANGUAGE="en"), "slower than 0 s")
     assert copy.stamped() == []
+    copy.plant("tools/verify.py", none, limit)
+    assert copy.verify(LANGUAGE="en").returncode == 0
+    assert_fails(copy.verify("--all", "--no-stamp", LANGUAGE="de"), "Cell outputs differ")
+    assert copy.stamped() == ["01-x"], "a run with other settings is not recorded"
+    assert_fails(copy.verify("--all", LANGUAGE="de"), "Cell outputs differ")
+    assert copy.stamped() == [], "a failed chapter is not verified"
 
 
 def test_the_seconds_of_a_chapter_are_its_own(
@@ -171,80 +134,51 @@ def test_the_seconds_of_a_chapter_are_its_own(
     assert [float((tmp_path / f"{n}.seconds").read_text()) for n in "ab"] == [6.0, 2.5]
 
 
-def test_an_output_that_depends_on_the_settings(copy: Any) -> None:
-    copy.write_chapter("import os\nprint(os.environ.get('LANGUAGE'))", LANGUAGE="en")
-    assert copy.verify(LANGUAGE="en").returncode == 0
-    assert_fails(copy.verify("--all", "--no-stamp", LANGUAGE="de"), "Cell outputs differ")
-    assert copy.stamped() == ["01-small"], "a run with other settings is not recorded"
-    assert_fails(copy.verify("--all", LANGUAGE="de"), "Cell outputs differ")
-    assert copy.stamped() == [], "a failed chapter is not verified"
-
-
 SQRT = ("tfmr/attention.py", " / math.sqrt(q.shape[-1])", "")
 CAUSAL = ("tfmr/attention.py", "tril(diagonal=key - query)", "tril(diagonal=key - query + 1)")
 BASE = ("tfmr/position.py", "base: float = 10000.0", "base: float = 1000.0")
+MASK = ("tfmr/widgets/transformer.js", "j <= key - query + i", "j <= key - query + i + 1")
+TRANSLATOR = "tests/widgets/test_transformer_js.py"
+SCALE = ("tfmr/widgets/attention.js", "product / Math.sqrt(q[i].length)", "product")
+BENCH = "tests/pages/test_attention_figure.py"
 
 
 @pytest.mark.parametrize(
-    ("fault", "chapter", "cells"),
-    [(SQRT, "04-*.ipynb", 16), (CAUSAL, "04-*.ipynb", 32), (BASE, "06-*.ipynb", 8)],
-    ids=["sqrt-dropped", "mask-off-by-one", "base-1000"],
-)
-def test_a_fault_in_the_package_fails_the_chapter(
-    copy: Any, fault: tuple[str, str, str], chapter: str, cells: int
-) -> None:
-    name = copy.chapter(chapter, cells)
-    copy.plant(*fault)
-    assert_fails(copy.verify(name), name, "Unexpected output fields", "stderr")
-
-
-@pytest.mark.parametrize(
-    ("fault", "tests"),
-    [
-        (SQRT, "tests/test_attention.py"),
-        (CAUSAL, "tests/test_attention.py"),
-        (BASE, "tests/test_position.py"),
-    ],
-    ids=["sqrt-dropped", "mask-off-by-one", "base-1000"],
-)
-def test_a_fault_in_the_package_fails_its_unit_test(
-    copy: Any, fault: tuple[str, str, str], tests: str
-) -> None:
-    copy.plant(*fault)
-    done = copy.unit_tests(tests)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "1 failed" in done.stdout
-    assert "No module named" not in done.stdout
-
-
-IN_NODE = ("tests/widgets/engine.mjs", "tests/widgets/page_engine.py")
-IN_BROWSER = ("tests/pages/conftest.py", "tests/pages/live.py", "book/_assets")
-
-
-@pytest.mark.parametrize(
-    ("fault", "tests", "needed"),
+    ("faults", "needed"),
     [
         (
-            ("tfmr/widgets/transformer.js", "j <= key - query + i", "j <= key - query + i + 1"),
-            "tests/widgets/test_transformer_js.py",
-            IN_NODE,
+            {
+                "tests/test_attention.py::test_attention_by_hand": SQRT,
+                "tests/test_attention.py::test_a_causal_mask_shows_each_query_its_prefix": CAUSAL,
+                "tests/test_position.py::test_sinusoidal_table_by_hand": BASE,
+            },
+            (),
         ),
         (
-            ("tfmr/widgets/attention.js", "product / Math.sqrt(q[i].length)", "product"),
-            "tests/pages/test_attention_figure.py",
-            IN_BROWSER,
+            {
+                f"{TRANSLATOR}::test_encoder_output_and_logits_are_equal[pocket-en-ko]": MASK,
+                f"{BENCH}::test_numbers_are_those_of_the_package[False-True]": SCALE,
+            },
+            (
+                *("tests/widgets/engine.mjs", "tests/widgets/page_engine.py"),
+                *("tests/pages/conftest.py", "tests/pages/live.py", "book/_assets"),
+            ),
         ),
     ],
-    ids=["mask-of-the-translator", "scale-of-a-live-figure"],
+    ids=["package", "page"],
 )
-def test_a_fault_in_the_code_of_a_page_fails_its_test(
-    copy: Any, fault: tuple[str, str, str], tests: str, needed: tuple[str, ...]
+def test_each_fault_fails_its_unit_test(
+    copy: Copy, faults: dict[str, tuple[str, str, str]], needed: tuple[str, ...]
 ) -> None:
-    copy.plant(*fault)
-    done = copy.unit_tests(tests, *needed)
+    """Every test is one that only its own fault can fail."""
+    for name in needed:
+        copy.add(name)
+    for fault in faults.values():
+        copy.plant(*fault)
+    done = copy.unit_tests(list(faults))
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "1 failed" in done.stdout
-    assert "AssertionError" in done.stdout
+    assert re.findall(r"^FAILED (\S+)", done.stdout, re.M) == list(faults)
+    assert done.stdout.count("AssertionError") >= len(faults)
     assert "No module named" not in done.stdout
 
 
@@ -256,12 +190,22 @@ from tfmr.widgets import MasksFigure
 open("made.txt", "w").close()
 print(len(load_file("recorded.safetensors")), open("recorded.json").read(), os.listdir("listed"))
 """
+BOOK = (
+    *cells_of("06-*.ipynb", "vectors = {", "apply_layers(x):", "by_hand = ", "from_hand = "),
+    *cells_of(
+        "04-*.ipynb", "words = [", "Q, K, V = X", "q_I = [", "z_I = [", "scaled = S", "A_other ="
+    ),
+    *cells_of("04-*.ipynb", "mask_panels(labels", "lower = "),
+)
+"""What chapters 4 and 6 need to compute attention, a mask and positions by hand and by `tfmr`."""
+FOUND = {"from_hand = ": BASE, "A_other =": SQRT, "lower = ": CAUSAL}
+"""The cell that only this fault can fail, by a part of it."""
 READ = (
     "tfmr/encoder.py",
     "tfmr/attention.py",  # imported by a module that the chapter imports
     "tfmr/__init__.py",
     "tfmr/widgets/masks.css",
-    "book/01-small.ipynb",
+    "book/01-x.ipynb",
     "book/recorded.json",
     "book/recorded.safetensors",
     "book/listed/new.txt",
@@ -278,54 +222,69 @@ NOT_READ = (
 )
 
 
-@pytest.fixture
-def reading(copy: Any) -> str:
-    """A verified chapter that imports a module, reads two files and lists a folder."""
-    (copy.root / "book/listed").mkdir(parents=True)
-    (copy.root / "book/recorded.json").write_text("{}")
-    save_file({"one": torch.zeros(1)}, copy.root / "book/recorded.safetensors")
-    name: str = copy.write_chapter(READING)
-    verified = copy.verify()
-    assert verified.returncode == 0, verified.stdout
-    return name
+@pytest.fixture(scope="module")
+def verified(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """A copy with a verified chapter that imports modules, reads two files and lists a folder."""
+    made = Copy(tmp_path_factory.mktemp("verified"))
+    (made.root / "book/listed").mkdir(parents=True)
+    (made.root / "book/recorded.json").write_text("{}")
+    save_file({"one": torch.zeros(1)}, made.root / "book/recorded.safetensors")
+    made.write("book/01-x.ipynb", *BOOK, printing(READING, "1 {} []\n"))
+    done = made.verify()
+    assert done.returncode == 0, done.stdout + done.stderr
+    return made
+
+
+@contextmanager
+def changed(path: Path) -> Iterator[bool]:
+    """Change a file, or make it; whether it was there."""
+    before = path.read_bytes() if path.exists() else None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes((before or b"") + b"\n")
+    yield before is not None
+    path.unlink() if before is None else path.write_bytes(before)
 
 
 def test_a_chapter_is_run_again_if_something_that_it_read_changed(
-    copy: Any, reading: str, monkeypatch: pytest.MonkeyPatch
+    verified: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify, "ROOT", copy.root)
-    monkeypatch.setattr(notebooks, "ROOT", copy.root)
-    monkeypatch.setattr(verify, "STAMPS", copy.root / ".verified")
+    monkeypatch.setattr(verify, "ROOT", verified.root)
+    monkeypatch.setattr(notebooks, "ROOT", verified.root)
+    monkeypatch.setattr(verify, "STAMPS", verified.root / ".verified")
     for name in (*READ, *NOT_READ):
-        path = copy.root / name
-        before = path.read_bytes() if path.exists() else None
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes((before or b"") + b"\n")
-        why = verify.why_not_verified(copy.root / reading)
-        path.unlink() if before is None else path.write_bytes(before)
-        changed = name if before is not None else Path(name).parent.as_posix()
-        assert why == (f"changed since it was verified: {changed}" if name in READ else None), name
+        with changed(verified.root / name) as existed:
+            why = verify.why_not_verified(verified.root / "book/01-x.ipynb")
+        reason = name if existed else Path(name).parent.as_posix()
+        assert why == (f"changed since it was verified: {reason}" if name in READ else None), name
     verify.require_verified()
-    (copy.root / "book/recorded.json").unlink()
-    with pytest.raises(verify.NotVerifiedError, match=r"book/recorded\.json"):
+    with (
+        changed(verified.root / "book/recorded.json"),
+        pytest.raises(verify.NotVerifiedError, match=r"book/recorded\.json"),
+    ):
         verify.require_verified()
-    (copy.root / ".verified/01-small.json").unlink()
+    monkeypatch.setattr(verify, "STAMPS", verified.root / ".none")
     with pytest.raises(verify.NotVerifiedError, match="has not been verified here"):
         verify.require_verified()
 
 
-def test_a_fault_in_a_module_that_was_read_is_found_by_running_the_chapter_again(copy: Any) -> None:
-    name = copy.write_chapter(ATTENTION)
-    assert copy.verify().returncode == 0
-    module = copy.root / SQRT[0]
-    correct = module.read_text("utf-8")
-    copy.plant(*SQRT)
-    again = copy.verify()
+def test_each_fault_in_a_module_that_was_read_is_found_by_running_the_chapter_again(
+    verified: Copy,
+) -> None:
+    modules = {name: (verified.root / name).read_text("utf-8") for name, _, _ in FOUND.values()}
+    for fault in FOUND.values():
+        verified.plant(*fault)
+    done = verified.verify()
     assert_fails(
-        again, f"{name}: changed since it was verified: tfmr/attention.py", "Cell outputs differ"
+        done, f"book/01-x.ipynb: changed since it was verified: {', '.join(sorted(modules))}"
     )
-    module.write_text(correct, "utf-8")
-    repaired = copy.verify()
+    found = failures("book/01-x.ipynb", done.stdout)
+    for part in FOUND:
+        [number] = (n for n, cell in enumerate(BOOK, start=1) if part in cell.source)
+        assert "Unexpected output fields" in found[number], part
+        assert "stderr" in found[number], part
+    for name, correct in modules.items():
+        (verified.root / name).write_text(correct, "utf-8")
+    repaired = verified.verify()
     assert repaired.returncode == 0, repaired.stdout
     assert "1 chapters run" in repaired.stdout
 
@@ -337,21 +296,19 @@ def test_a_chapter_that_starts_another_program_may_have_read_every_file() -> Non
     assert "tfmr/attention.py" in verify.matching(kernel.ANYTHING)
 
 
-def test_an_output_that_depends_on_the_kernels(copy: Any) -> None:
-    copy.write_chapters(
-        {
-            "book/01-small.ipynb": ("import tfmr.errors",),
-            "book/02-kernels.ipynb": ("import os\nprint(os.environ.get('ATEN_CPU_CAPABILITY'))",),
-        }
-    )
+def test_an_output_that_depends_on_the_kernels(copy: Copy) -> None:
+    one, two = "book/01-x.ipynb", "book/02-x.ipynb"
+    copy.write(one, printing("import tfmr.errors"))
+    copy.write(two, printing("import os; print(os.environ.get('ATEN_CPU_CAPABILITY'))", "None\n"))
     assert copy.run("tools.plain").returncode == 2, "the chapters must be verified before"
     assert copy.verify().returncode == 0
     done = copy.run("tools.plain")
     assert done.returncode == 1
-    assert about("book/01-small.ipynb", done.stdout) == "verified"
-    assert "Cell outputs differ" in about("book/02-kernels.ipynb", done.stdout)
+    assert verdict(one, done.stdout) == "verified"
+    [text] = failures(two, done.stdout).values()
+    assert "Cell outputs differ" in text
 
-    (copy.root / "book/02-kernels.ipynb").unlink()
+    (copy.root / two).unlink()
     assert "0 chapters run with plain kernels" in copy.run("tools.plain").stdout
     assert copy.run("tools.plain", "--all").returncode == 0
     copy.plant("tfmr/errors.py", "class TfmrError", "class  TfmrError")
