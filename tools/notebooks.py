@@ -23,7 +23,7 @@ from nbformat import NotebookNode
 from tools import ROOT, portable
 
 CELL_SECONDS = 900
-"""Time after which a cell that does not end is an error, also on a busy machine."""
+"""The time limit of a notebook cell in seconds, which allows for a busy machine."""
 PNG_BYTES = 60_000
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"

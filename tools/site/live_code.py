@@ -1,4 +1,4 @@
-"""The code of the live figures, and the models that the translator loads when its reader asks."""
+"""The code of the live figures, and the models that the translator page loads on demand."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
 """The extension that makes the site from the chapters: every step, in order.
 
-``_config.yml`` loads this module as the book's only own extension. A step is run at an event of
-Sphinx, or on the document of a page: when it is *read*, before its links are *resolved*, and when
-it is *written*. The steps of one moment run in the order of the list.
+``_config.yml`` loads this module, the only extension that belongs to the book. A step is run at an
+event of Sphinx, or on the document of a page: when it is *read*, before its links are *resolved*,
+or before it is *written*. The steps of one moment run in the order of the list.
 """
 
 import gc
@@ -119,8 +119,8 @@ def run(moment: str, transform: SphinxTransform) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect all steps to Sphinx."""
-    # Millions of nodes live as long as their page: the default threshold of 700 objects doubles the
-    # time of a build, and never to collect needs five times the memory.
+    # Millions of nodes live as long as their page. The default threshold of 700 objects doubles the
+    # time of a build; a build without garbage collection needs five times the memory.
     gc.set_threshold(20_000, 20, 10)
     app.add_builder(BookBuilder, override=True)
     app.add_html_math_renderer(
