@@ -14,7 +14,10 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from tools import ROOT
 from tools.notebooks import normal_form, read
 
-COPIED = ("tfmr", "tools", "tests/conftest.py", "pyproject.toml", "requirements.lock")
+COPIED = (
+    *("tfmr", "tools", "tests/conftest.py", "tests/shapes.py"),
+    *("pyproject.toml", "requirements.lock"),
+)
 
 
 class Copy:
