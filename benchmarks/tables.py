@@ -51,7 +51,7 @@ class Tables:
             failed = check(self.folder, self.readme)
             for claim in failed:
                 print(f"benchmarks.tables: not true: {claim}", file=sys.stderr)
-            require(not failed, f"{len(failed)} statements differ from the records")
+            require(not failed, f"statements that differ from the records: {len(failed)}")
         else:
             text = self.readme.read_text("utf-8")
             write_text(self.readme, render(text, read_all(self.folder)))

@@ -234,8 +234,8 @@ def test_a_damaged_header(path: Path, key: str, damage: str | None) -> None:
     ("change", "message"),
     [
         ({"d_ff": 16}, r"expand.* with shape \(16, 8\).* got \(8, 8\)"),
-        ({"n_encoder": 2}, r"16 names differ.*another configuration"),
-        ({"norm": "post"}, r"4 names differ, .*decoder\.norm\.bias"),
+        ({"n_encoder": 2}, r"differ: 16.*another configuration"),
+        ({"norm": "post"}, r"differ: 4, .*decoder\.norm\.bias"),
     ],
 )
 def test_weights_of_another_configuration(path: Path, change: dict, message: str) -> None:

@@ -92,8 +92,8 @@ def check_tensors(
     if different:
         problem = "missing" if different[0] in expected else "unknown"
         raise TfmrError(
-            f"{where}: the tensors do not match the model: {len(different)} names differ, such as "
-            f"{different[0]}, which is {problem}; {cause}"
+            f"{where}: the tensors do not match the model: names that differ: {len(different)}, "
+            f"such as {different[0]}, which is {problem}; {cause}"
         )
     for name, like in expected.items():
         tensor = given[name]

@@ -80,7 +80,8 @@ def check_ids(ids: Int[Tensor, "..."], name: str = "ids", axes: str = "batch, le
     if ids.dim() != len(axes.split(",")) or ids.numel() == 0:
         raise TfmrError(
             f"{name} must be ({axes}) with at least one sentence and one token: got "
-            f"{tuple(ids.shape)}; for a single sentence use ids.unsqueeze(0)"
+            f"{tuple(ids.shape)}; for a single sentence use "
+            + ("ids.unsqueeze(0)" if "," in axes else "a tensor with one axis")
         )
     if ids.dtype not in (torch.int64, torch.int32):
         raise TfmrError(f"{name} must be integers: got {ids.dtype}; use ids.long()")
