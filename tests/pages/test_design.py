@@ -7,22 +7,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import nbformat
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
 from PIL import Image
 
 from tests.pages.conftest import SITE, Visit
-from tests.pages.test_every_page import READING
+from tests.pages.test_every_page import CHAPTERS, CUT
 from tfmr.figures import palette
 from tfmr.figures.narrow import NARROW
-from tools import ROOT
-from tools.notebooks import chapters
 from tools.site import captions, card, figures, head, opener
 
 FONTS = SITE / "_static" / "fonts"
-CHAPTERS = [f"{path.stem}.html" for path in chapters() if path.stem != "translator"]
 
 # Mean characters on the full lines of the paragraphs: all lines but the last.
 LINES = """() => {
@@ -37,19 +33,6 @@ LINES = """() => {
     }
     return counts.reduce((a, b) => a + b, 0) / counts.length;
 }"""
-CUT = """() => [...document.querySelectorAll("article pre")]
-    .filter(pre => pre.checkVisibility())
-    .filter(pre => pre.scrollWidth > pre.clientWidth)
-    .map(pre => pre.innerText.split("\\n").reduce((a, b) => a.length > b.length ? a : b))"""
-OPEN = """() => document.querySelectorAll("article details").forEach(e => { e.open = true; })"""
-WITHOUT_CAPTION = """() => [...document.querySelectorAll(
-        "article .cell_output img, article .tfmr-map, article .live-figure")]
-    .filter(e => !e.closest(".cover-live"))
-    .filter(e => {
-        const caption = e.closest("figure")?.querySelector("figcaption p");
-        return !caption?.checkVisibility() || !caption.innerText.trim();
-    })
-    .map(e => e.outerHTML.slice(0, 100))"""
 
 
 def test_fonts_are_few_small_and_free() -> None:
@@ -89,53 +72,6 @@ def test_every_font_face_swaps_and_exists() -> None:
     fallbacks = [face for face in faces if "local(" in face]
     assert len(fallbacks) >= 3
     assert all("size-adjust" in face and "ascent-override" in face for face in fallbacks)
-
-
-@pytest.fixture(scope="module", params=READING)
-def reading(request: pytest.FixtureRequest, visit: Visit) -> tuple[str, Visit]:
-    """A page to read, at 1280 pixels less those of a scrollbar."""
-    visit.open(request.param, width=1265)
-    return request.param, visit
-
-
-def test_code_does_not_scroll_at_1280(reading: tuple[str, Visit]) -> None:
-    page = reading[1].page
-    page.evaluate(OPEN)
-    assert page.evaluate(CUT) == []
-
-
-def test_every_figure_has_a_number_and_a_caption(reading: tuple[str, Visit]) -> None:
-    name, page = reading[0], reading[1].page
-    assert page.evaluate(WITHOUT_CAPTION) == []
-    labels = page.locator("figure.numbered .figure-number").all_inner_texts()
-    number = re.match(r"(\d+)-", name)
-    prefix = f"{int(number[1])}." if number and number[1] != "00" else ""
-    assert labels == [f"Figure {prefix}{i}" for i in range(1, len(labels) + 1)]
-
-
-def test_the_opener_has_the_question_and_all_words_of_the_notebook(
-    reading: tuple[str, Visit],
-) -> None:
-    name, page = reading[0], reading[1].page
-    if name not in CHAPTERS:
-        assert page.locator("p.standfirst, .opener").count() == 0
-        return
-    question = page.locator("p.standfirst")
-    assert question.count() == 1
-    assert re.fullmatch(r"[A-Z].{15,}\?", question.inner_text(), re.DOTALL)
-    labels = page.locator(".opener .opener-label").all_text_contents()
-    kind = "appendix" if name == "common-mistakes.html" else "chapter"
-    assert labels == ["Prerequisites", f"After this {kind}", "Time"]
-    first = (
-        nbformat.read(ROOT / "book" / name.replace(".html", ".ipynb"), 4)
-        .cells[0]
-        .source.split("\n\n")[1]
-    )
-    words = re.findall(r"[A-Za-z]{3,}", re.sub(r"\]\([^)]*\)|\$[^$]*\$", "", first))
-    shown = re.findall(r"[A-Za-z]{3,}", page.locator("article").inner_text())
-    assert " ".join(words) in " ".join(shown)
-    for paragraph in page.locator("article p:not(.standfirst)").all_inner_texts()[:3]:
-        assert not re.search(r"[a-z][.!?][A-Z]", paragraph), paragraph
 
 
 def test_figures_on_a_dark_page_have_the_colours_of_the_palette(visit: Visit) -> None:

@@ -1,29 +1,26 @@
 """What must hold on every page of the built site, in a browser that can reach no other host."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import pytest
+from playwright.sync_api import Page
 
 from tests.pages.axe import WITH_SIDEBAR, faults
 from tests.pages.conftest import CONTRAST, NAMELESS, OVERFLOW, SITE, Visit, page_names
+from tests.pages.reference import ALIKE, OPENED, TO_READ
+from tools import ROOT
 from tools.notebooks import chapters
 
 PAGES = page_names()
-BOOK_PAGES = [name for name in PAGES if not name.startswith("_modules/")]
-READING = [
-    name for name in BOOK_PAGES if name not in ("genindex.html", "py-modindex.html", "search.html")
-]
-
-SOURCES = [name for name in PAGES if name.startswith("_modules/")]
-"""The pages with the source code of a module; all have the same elements around the code."""
+READING = [name for name in TO_READ if name not in ALIKE]
+CHAPTERS = [f"{path.stem}.html" for path in chapters() if path.stem != "translator"]
 
 COLOURED = (*WITH_SIDEBAR, "/06-position.html", "/translator.html", "/glossary.html")
 """The pages whose contrast axe checks, too, which takes it most of its time. They have all kinds of
 elements, and what is around the text. The texts of all pages are checked by CONTRAST."""
-
-LAST = max(name for name in PAGES if name.startswith("api/"))
-"""The last page of the reference, which is the end of the book."""
 
 RAW_MATH = r"\$[^$\n]{1,80}\$|\\\(|\\\[|\\frac|\\sqrt|\\mathbf|\\text\{"
 
@@ -33,6 +30,23 @@ VISIBLE_TEXT = """() => {
     for (const part of copy.querySelectorAll(unread)) part.remove();
     return copy.textContent;
 }"""
+
+CUT = """() => [...document.querySelectorAll("article pre")]
+    .filter(pre => pre.checkVisibility())
+    .filter(pre => pre.scrollWidth > pre.clientWidth)
+    .map(pre => pre.innerText.split("\\n").reduce((a, b) => a.length > b.length ? a : b))"""
+OPEN = """open => document.querySelectorAll("article details").forEach(e => { e.open = open; })"""
+WITHOUT_CAPTION = """() => [...document.querySelectorAll(
+        "article .cell_output img, article .tfmr-map, article .live-figure")]
+    .filter(e => !e.closest(".cover-live"))
+    .filter(e => {
+        const caption = e.closest("figure")?.querySelector("figcaption p");
+        return !caption?.checkVisibility() || !caption.innerText.trim();
+    })
+    .map(e => e.outerHTML.slice(0, 100))"""
+SHOW = """html => document.querySelector("main").replaceWith(
+    new DOMParser().parseFromString(html, "text/html").querySelector("main"))"""
+"""Show the main part of another page, in the styles of the open page and without its scripts."""
 
 PICTURES = """() => Promise.all([...document.querySelectorAll("article img")].map(async image => {
     image.loading = "eager";
@@ -51,37 +65,26 @@ def test_the_site_was_built() -> None:
 
 @pytest.fixture(scope="module", params=READING)
 def chapter(request: pytest.FixtureRequest, visit: Visit) -> Visit:
-    """A page to read; opened once for all that is asked of it."""
-    visit.open(request.param)
-    return visit
-
-
-@pytest.fixture(scope="module", params=[name for name in PAGES if name not in READING])
-def other(request: pytest.FixtureRequest, visit: Visit) -> Visit:
-    """An index, the search, or the source of a module."""
-    visit.open(request.param)
+    """A page to read, at 1280 pixels less those of a scrollbar; opened once for all tests of it."""
+    visit.open(request.param, width=1265)
     return visit
 
 
 def stands_by_itself(visit: Visit) -> None:
-    page = visit.page
     assert visit.foreign == [], "the page asks another host"
     assert visit.missing == []
     assert visit.errors == []
-    assert page.title().count("The Executable Transformer") == 1
-    description = page.locator("meta[name=description]")
-    assert description.count() == 1
-    assert 10 < len(description.get_attribute("content") or "") <= 220
-    assert page.locator("h1").count() >= 1
-    icon = page.locator("link[rel~=icon]").first.get_attribute("href")
-    assert (icon or "").endswith("favicon.svg")
-    assert page.evaluate("document.documentElement.lang") == "en"
-    assert page.locator("#pst-primary-sidebar nav a.reference.internal").count() > 10
 
 
-def fits_a_phone(visit: Visit) -> None:
-    visit.page.set_viewport_size({"width": 390, "height": 844})
-    assert visit.page.evaluate(OVERFLOW) == []
+def has_set_math(page: Page) -> None:
+    assert re.findall(RAW_MATH, page.evaluate(VISIBLE_TEXT)) == [], "math was left as it was typed"
+    assert page.locator(".math:not(:has(> .katex math, > .katex-display math))").count() == 0
+    assert page.locator(".katex-error, merror, .math[tabindex]:not(div)").count() == 0
+
+
+def fits_a_phone(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate(OVERFLOW) == []
 
 
 def test_page_stands_by_itself(chapter: Visit) -> None:
@@ -89,10 +92,7 @@ def test_page_stands_by_itself(chapter: Visit) -> None:
 
 
 def test_math_is_set(chapter: Visit) -> None:
-    page = chapter.page
-    assert re.findall(RAW_MATH, page.evaluate(VISIBLE_TEXT)) == [], "math was left as it was typed"
-    assert page.locator(".math:not(:has(> .katex math, > .katex-display math))").count() == 0
-    assert page.locator(".katex-error, merror, .math[tabindex]:not(div)").count() == 0
+    has_set_math(chapter.page)
 
 
 def test_pictures_are_described(chapter: Visit) -> None:
@@ -106,11 +106,46 @@ def test_page_can_be_used(chapter: Visit) -> None:
     page = chapter.page
     code = page.locator("article div.highlight pre")
     assert page.locator("article button.copybtn").count() == code.count()
-    assert page.locator("#pst-secondary-sidebar nav a").count() >= 1, "no table of contents"
-    neighbours = page.locator("head link:is([rel=prev], [rel=next])").count()
-    ends = page.url.endswith(("/index.html", f"/{LAST}"))
-    assert page.locator(".prev-next-area a").count() == neighbours == (1 if ends else 2)
     assert page.evaluate(NAMELESS) == []
+
+
+def test_every_figure_has_a_number_and_a_caption(chapter: Visit) -> None:
+    page = chapter.page
+    assert page.evaluate(WITHOUT_CAPTION) == []
+    labels = page.locator("figure.numbered .figure-number").all_inner_texts()
+    number = re.search(r"/(\d+)-", page.url)
+    prefix = f"{int(number[1])}." if number and number[1] != "00" else ""
+    assert labels == [f"Figure {prefix}{i}" for i in range(1, len(labels) + 1)]
+
+
+def test_the_opener_has_the_question_and_all_words_of_the_notebook(chapter: Visit) -> None:
+    page = chapter.page
+    name = page.url.rpartition("/")[2]
+    if name not in CHAPTERS:
+        assert page.locator("p.standfirst, .opener").count() == 0
+        return
+    question = page.locator("p.standfirst")
+    assert question.count() == 1
+    assert re.fullmatch(r"[A-Z].{15,}\?", question.inner_text(), re.DOTALL)
+    labels = page.locator(".opener .opener-label").all_text_contents()
+    kind = "appendix" if name == "common-mistakes.html" else "chapter"
+    assert labels == ["Prerequisites", f"After this {kind}", "Time"]
+    first = (
+        nbformat.read(ROOT / "book" / name.replace(".html", ".ipynb"), 4)
+        .cells[0]
+        .source.split("\n\n")[1]
+    )
+    words = re.findall(r"[A-Za-z]{3,}", re.sub(r"\]\([^)]*\)|\$[^$]*\$", "", first))
+    shown = re.findall(r"[A-Za-z]{3,}", page.locator("article").inner_text())
+    assert " ".join(words) in " ".join(shown)
+    for paragraph in page.locator("article p:not(.standfirst)").all_inner_texts()[:3]:
+        assert not re.search(r"[a-z][.!?][A-Z]", paragraph), paragraph
+
+
+def test_code_does_not_scroll_at_1280(chapter: Visit) -> None:
+    chapter.page.evaluate(OPEN, True)
+    assert chapter.page.evaluate(CUT) == []
+    chapter.page.evaluate(OPEN, False)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -120,7 +155,7 @@ def test_text_is_legible(chapter: Visit, theme: str) -> None:
 
 
 def test_nothing_is_wider_than_a_phone(chapter: Visit) -> None:
-    fits_a_phone(chapter)
+    fits_a_phone(chapter.page)
 
 
 # The last of the tests that share an open page, since it shortens the page.
@@ -128,12 +163,40 @@ def test_axe_finds_no_fault(chapter: Visit) -> None:
     assert faults(chapter, contrast=chapter.page.url.endswith(COLOURED)) == {}
 
 
-def test_other_page_stands_by_itself(other: Visit) -> None:
-    stands_by_itself(other)
-    fits_a_phone(other)
-    # axe sees the code as one text, so a few of these pages show it all there is.
-    if not other.page.url.endswith(tuple(SOURCES)) or other.page.url.endswith(tuple(SOURCES[::20])):
-        assert faults(other) == {}
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in [*READING, *ALIKE]])
+def test_an_index_or_a_source_stands_by_itself(visit: Visit, name: str) -> None:
+    page = visit.open(name)
+    stands_by_itself(visit)
+    for theme in ("light", "dark"):
+        visit.set_theme(theme)
+        assert page.evaluate(CONTRAST) == []
+    fits_a_phone(page)
+    assert faults(visit, contrast=False) == {}
+
+
+def shown(page: Page, folder: str) -> Iterator[str]:
+    """Show the generated pages of a folder that are not opened, one after the other."""
+    for name in ALIKE:
+        if name.startswith(folder):
+            page.evaluate(SHOW, (SITE / name).read_text("utf-8"))
+            yield name
+
+
+def test_math_and_text_of_the_reference_are_legible(visit: Visit) -> None:
+    page = visit.open(OPENED[0], width=1265)
+    for name in shown(page, "api/"):
+        has_set_math(page)
+        assert page.evaluate(CUT) == [], name
+        for theme in ("light", "dark"):
+            visit.set_theme(theme)
+            assert page.evaluate(CONTRAST) == [], name
+
+
+@pytest.mark.parametrize("folder", ["api/", "_modules/"])
+def test_no_word_is_wider_than_a_phone(visit: Visit, folder: str) -> None:
+    page = visit.open(OPENED[0], width=390)
+    for name in shown(page, folder):
+        assert page.evaluate(OVERFLOW) == [], name
 
 
 def test_code_can_be_copied(visit: Visit) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from base64 import b64encode
+from html import unescape
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from docutils.utils import new_document
 from PIL import Image
 
 from tests.pages.conftest import SITE, page_names
+from tests.pages.reference import TO_READ
 from tools import ROOT
 from tools.site import figures, formulas, icons, styles
 
@@ -38,6 +40,30 @@ def test_a_page_needs_no_exception_from_its_policy(text: str) -> None:
     assert re.findall(r"\s(?:style|on\w+)=", tags) == []
     assert SCRIPT.findall(text) == []
     assert "<style" not in text
+
+
+def test_a_page_has_a_head_a_title_and_the_contents_of_the_book(text: str) -> None:
+    head, _, body = text.partition("</head>")
+    [title] = re.findall(r"<title>([^<]*)</title>", head)
+    assert title.count("The Executable Transformer") == 1
+    [description] = re.findall(r'<meta name="description" content="([^"]*)"', head)
+    assert 10 < len(unescape(description)) <= 220
+    assert re.findall(r'<link rel="icon" href="[^"]*"', head)[0].endswith('favicon.svg"')
+    assert '<html lang="en"' in head
+    assert "<h1" in body
+    sidebar = body.partition('id="pst-primary-sidebar"')[2].partition("<main")[0]
+    assert sidebar.count('class="reference internal"') > 10
+
+
+def test_a_page_to_read_has_contents_and_leads_to_its_neighbours() -> None:
+    ends = "index.html", max(name for name in TEXTS if name.startswith("api/"))
+    for name in TO_READ:
+        head, _, body = TEXTS[name].partition("</head>")
+        contents = body.partition('id="pst-page-toc-nav"')[2].partition("</nav>")[0]
+        assert "<a " in contents, name
+        links = body.partition('class="prev-next-area"')[2].partition("</footer>")[0]
+        neighbours = len(re.findall(r'<link rel="(?:prev|next)"', head))
+        assert links.count("<a ") == neighbours == (1 if name in ends else 2), name
 
 
 def test_a_page_loads_its_files_once_and_in_order(text: str) -> None:

@@ -1,4 +1,4 @@
-"""What a reader's first visit loads: bytes on the wire, with gzip, and requests, of every page."""
+"""What a reader loads to see all of a page: bytes on the wire, with gzip, and requests."""
 
 import gzip
 import os
@@ -10,10 +10,13 @@ import pytest
 from playwright.sync_api import Browser, CDPSession
 
 from tests.pages.conftest import SITE, page_names, serve
+from tests.pages.reference import ALIKE, OPENED
 
 KB = 1000
 TEXT_PAGE, LIVE_PAGE = 300 * KB, 500 * KB
 REQUESTS = 40
+WORDS = 100 * KB
+"""The limit of a generated page without the fonts and the files that it loads."""
 
 SCROLL = """async () => {
     const { documentElement } = document;
@@ -44,22 +47,18 @@ class Load:
             "Network.loadingFinished", lambda event: self.sizes.append(event["encodedDataLength"])
         )
 
-    def open(self, name: str) -> tuple[int, int]:
-        """The bytes and the number of requests of a page."""
+    def read(self, name: str) -> tuple[int, int]:
+        """The bytes and the number of requests of a page, when a reader has seen all of it."""
         # The page before may still load pictures; what it receives is not part of this page.
         self.page.goto("about:blank")
         self.sizes.clear()
         self.page.goto(f"{self.base}/{name}", wait_until="load")
         self.page.evaluate("() => document.fonts.ready")
+        self.page.evaluate(SCROLL)
+        self.page.wait_for_function(COMPLETE)
         self.page.wait_for_load_state("networkidle")
         assert self.page.workers == [], "the loads of a worker would not be counted"
         return int(sum(self.sizes)), len(self.sizes)
-
-    def read_to_the_end(self) -> int:
-        """The bytes of the open page when a reader has seen all of it."""
-        self.page.evaluate(SCROLL)
-        self.page.wait_for_function(COMPLETE)
-        return int(sum(self.sizes))
 
 
 @pytest.fixture(scope="module")
@@ -69,22 +68,23 @@ def load(chromium: Browser, address: str) -> Iterator[Load]:
     made.page.context.close()
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in page_names() if not name.startswith("_modules/")]
-)
+def compressed(name: str) -> int:
+    return len(gzip.compress((SITE / name).read_bytes()))
+
+
+@pytest.mark.parametrize("name", [name for name in page_names() if name not in ALIKE])
 def test_a_page_is_light(load: Load, name: str) -> None:
     live = "live-figure" in (SITE / name).read_text("utf-8")
-    budget = LIVE_PAGE if live else TEXT_PAGE
-    size, requests = load.open(name)
-    assert size <= budget
+    size, requests = load.read(name)
+    assert size <= (LIVE_PAGE if live else TEXT_PAGE)
     assert requests <= REQUESTS
-    assert load.read_to_the_end() <= budget, "with the pictures and figures further down"
+    if name in OPENED:
+        assert size - compressed(name) < TEXT_PAGE - WORDS, "what all pages of this kind load"
 
 
-def test_every_source_page_is_light() -> None:
-    for name in page_names():
-        if name.startswith("_modules/"):
-            assert len(gzip.compress((SITE / name).read_bytes())) < TEXT_PAGE / 2, name
+def test_every_generated_page_is_light() -> None:
+    for name in ALIKE:
+        assert compressed(name) < WORDS, name
 
 
 def test_the_server_compresses_a_changed_file_again(tmp_path: Path) -> None:
