@@ -76,10 +76,11 @@ def stands_by_itself(visit: Visit) -> None:
     assert visit.errors == []
 
 
-def has_set_math(page: Page) -> None:
-    assert re.findall(RAW_MATH, page.evaluate(VISIBLE_TEXT)) == [], "math was left as it was typed"
-    assert page.locator(".math:not(:has(> .katex math, > .katex-display math))").count() == 0
-    assert page.locator(".katex-error, merror, .math[tabindex]:not(div)").count() == 0
+def has_set_math(page: Page, name: str) -> None:
+    assert re.findall(RAW_MATH, page.evaluate(VISIBLE_TEXT)) == [], f"{name} shows TeX"
+    unset = ".math:not(:has(> .katex math, > .katex-display math))"
+    wrong = page.locator(f"{unset}, .katex-error, merror, .math[tabindex]:not(div)")
+    assert wrong.count() == 0, name
 
 
 def fits_a_phone(page: Page) -> None:
@@ -92,7 +93,7 @@ def test_page_stands_by_itself(chapter: Visit) -> None:
 
 
 def test_math_is_set(chapter: Visit) -> None:
-    has_set_math(chapter.page)
+    has_set_math(chapter.page, chapter.page.url)
 
 
 def test_pictures_are_described(chapter: Visit) -> None:
@@ -185,7 +186,7 @@ def shown(page: Page, folder: str) -> Iterator[str]:
 def test_math_and_text_of_the_reference_are_legible(visit: Visit) -> None:
     page = visit.open(OPENED[0], width=1265)
     for name in shown(page, "api/"):
-        has_set_math(page)
+        has_set_math(page, name)
         assert page.evaluate(CUT) == [], name
         for theme in ("light", "dark"):
             visit.set_theme(theme)
