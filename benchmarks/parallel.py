@@ -1,10 +1,10 @@
 """``python -m benchmarks.parallel``: what each process stores and sends with DDP and with FSDP.
 
-A small model of the pocket grammar is trained for a few steps by one process and, through
-``torchrun``, by several, which take the same batches in the same order. In the last step, every
-collective operation is counted with its size, and the bytes that each process really wrote to its
-connections are read from ``/proc``. This needs Linux, and the backend gloo, which writes by system
-calls that ``/proc`` counts.
+A small model of the pocket grammar is trained for a few steps by one process and, through the
+launcher of ``torchrun``, by several, which take the same batches in the same order. In the last
+step, every collective operation is counted with its size, and the bytes that each process really
+wrote to its connections are read from ``/proc``. This needs Linux, and the backend gloo, which
+writes by system calls that ``/proc`` counts.
 """
 
 import dataclasses
@@ -62,7 +62,7 @@ COLLECTIVES = {
 """Collective operations of PyTorch that a training step may use."""
 NOT_COLLECTIVE = {"wait_tensor", "_wrap_tensor_autograd"}
 """Operations of the same namespaces that send nothing."""
-PROGRAM = "import sys; from benchmarks.parallel import process; process(*sys.argv[1:])"
+PROGRAM = "import sys; from benchmarks.parallel import launch; launch(*sys.argv[1:])"
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,10 @@ def measure(
     parallel: Parallel, method: str, processes: int, batches: int
 ) -> Iterator[dict[str, Any]]:
     """A row for the run and one for each kind of collective operation of its last step."""
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes))
-    several = (*launcher, "--no-python", sys.executable)
     with tempfile.TemporaryDirectory() as folder:
-        words = (method, str(batches), str(parallel.steps), str(parallel.seed), folder)
+        words = (str(processes), method, str(batches), *map(str, (parallel.steps, parallel.seed)))
         done = subprocess.run(
-            [sys.executable, *(several if processes > 1 else ()), "-c", PROGRAM, *words],
+            [sys.executable, "-c", PROGRAM, *words, folder],
             cwd=record.ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             check=False,
@@ -118,8 +116,29 @@ def measure(
         yield {"what": "collective", **run, "operation": operation, "bytes": own}
 
 
+def launch(processes: str, *arguments: str) -> None:
+    """Call :func:`process` here, or in several forks, which need not import PyTorch again."""
+    if processes == "1":
+        process(*arguments)
+        return
+    import torch._dynamo  # noqa: F401  which Adam would import in each process
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=int(processes),
+        run_id="parallel",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        start_method="fork",
+    )
+    elastic_launch(config, process)(*arguments)
+
+
 def process(method: str, batches: str, steps: str, seed: str, folder: str) -> None:
-    """Train in this process, one of those that ``torchrun`` started; write a file of its rank."""
+    """Train in this process, one of those that were launched; write a file of its rank."""
     torch.set_num_threads(1)
     with World.join() as world:
         fsdp = method == "FSDP"

@@ -18,8 +18,6 @@ from statistics import median
 from threading import Thread
 from typing import ParamSpec, TypeVar
 
-import torch
-
 from tfmr.errors import require
 
 Name = TypeVar("Name", bound=Hashable)
@@ -106,6 +104,8 @@ def device_clock(device: str) -> Callable[[], float]:
     """A clock that first waits until all work queued on the device is done."""
     if not device.startswith("cuda"):
         return time.perf_counter
+
+    import torch  # not for the other functions, which new processes import
 
     def clock() -> float:
         torch.cuda.synchronize(device)

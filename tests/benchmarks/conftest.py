@@ -6,7 +6,8 @@ from typing import Any
 import jaxtyping
 import pytest
 
-from tests.benchmarks.small import small_model
+from tests.benchmarks.small import CORPUS, small_model
+from tfmr.data import corpora
 from tfmr.model import Transformer
 
 jaxtyping.install_import_hook("benchmarks", "beartype.beartype")
@@ -15,6 +16,12 @@ jaxtyping.install_import_hook("benchmarks", "beartype.beartype")
 @pytest.fixture
 def model() -> Transformer:
     return small_model()
+
+
+@pytest.fixture
+def small_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load a tenth of the pocket corpus; all of it takes seconds."""
+    monkeypatch.setattr(corpora, "load", lambda *_: CORPUS)
 
 
 @pytest.fixture

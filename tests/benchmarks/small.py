@@ -1,4 +1,4 @@
-"""A small untrained Transformer, its tokenizer and its corpus."""
+"""A small untrained Transformer, its tokenizer and its corpus: a tenth of the pocket corpus."""
 
 from pathlib import Path
 
@@ -7,12 +7,12 @@ import torch
 from tfmr import checkpoint
 from tfmr.checkpoint import Checkpoint, named_weights
 from tfmr.config import TransformerConfig
-from tfmr.data import corpora
+from tfmr.data import pocket
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.model import Transformer
 from tfmr.seq2seq import Seq2Seq
 
-CORPUS = corpora.load("pocket", "en-fr")
+CORPUS = pocket.split("en-fr", 800, 20, 20)
 WORDS = Tokenizer.words(text for pair in CORPUS.train for text in pair)
 
 

@@ -17,6 +17,7 @@ from benchmarks.ablations import (
     predictions,
 )
 from benchmarks.record import read
+from tests.benchmarks.small import CORPUS
 from tfmr.data import corpora
 from tfmr.model import Transformer
 from tfmr.registry import build_model
@@ -25,7 +26,6 @@ from tfmr.train.evaluation import mean_loss
 from tfmr.train.schedule import learning_rate
 from tfmr.train.trainer import Trainer
 
-CORPUS = corpora.load("pocket", "en-fr")
 SMALL = dataclasses.replace(CORPUS, train=CORPUS.train[:50], valid=CORPUS.train[:5])
 
 

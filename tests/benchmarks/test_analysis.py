@@ -14,6 +14,8 @@ from tfmr.errors import TfmrError
 from tfmr.model import Transformer
 from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
 
+pytestmark = pytest.mark.usefixtures("small_corpus")
+
 
 def test_the_corpus_has_as_many_sentences_as_requested(tmp_path: Path, model: Transformer) -> None:
     path = saved(model, tmp_path)
@@ -41,7 +43,8 @@ def test_the_record_names_the_corpus_and_the_model(tmp_path: Path, model: Transf
 def test_a_model_that_is_not_a_transformer_raises(
     tmp_path: Path, analysis: type[Heads] | type[Inside], part: str
 ) -> None:
-    recurrent = Seq2Seq(Seq2SeqConfig(source_vocab=WORDS.vocab_size, target_vocab=WORDS.vocab_size))
+    vocab = WORDS.vocab_size
+    recurrent = Seq2Seq(Seq2SeqConfig(source_vocab=vocab, target_vocab=vocab, d_model=8))
     with pytest.raises(TfmrError, match=f"got a Seq2Seq, which has no {part}"):
         analysis(saved(recurrent, tmp_path), "pocket", "en-fr", out=tmp_path / "x.json")()
 

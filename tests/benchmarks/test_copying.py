@@ -62,13 +62,16 @@ def test_a_sequence_with_one_error_counts_as_wrong(monkeypatch: pytest.MonkeyPat
     assert accuracy(build(attention=False), length=3, count=8) == 6 / 8
 
 
-def test_the_record_has_a_row_for_each_variant_and_seed(tmp_path: Path) -> None:
+def test_the_record_has_a_row_for_each_variant_and_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "LENGTHS", (2, 5))
     Copying(TINY.seeds, TINY.steps, TINY.count, out=tmp_path / "copying.json")()
     record = read(tmp_path / "copying.json")
     names = [(row["variant"], row["seed"]) for row in record["rows"]]
     assert names == [(variant, seed) for variant in copying.VARIANTS for seed in TINY.seeds]
     assert [row["steps"] for row in record["rows"]] == [1, 1, 2, 2, 1, 1]
-    assert all(len(row["accuracy"]) == len(copying.LENGTHS) for row in record["rows"])
+    assert all(len(row["accuracy"]) == 2 for row in record["rows"])
     assert record["rows"] == list(measure(TINY))
 
 

@@ -5,12 +5,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.heads import Heads, ablations, measure
+from benchmarks.heads import Heads, ablations
 from benchmarks.record import read
 from tests.benchmarks.small import CORPUS, WORDS, saved
 from tfmr.data.batches import Batches
+from tfmr.decode import translate
+from tfmr.metrics import bleu
 from tfmr.model import Transformer
 from tfmr.train.evaluation import mean_loss
+
+pytestmark = pytest.mark.usefixtures("small_corpus")
 
 
 def test_each_ablation_changes_one_module_and_is_undone(model: Transformer) -> None:
@@ -36,22 +40,22 @@ def test_each_ablation_changes_one_module_and_is_undone(model: Transformer) -> N
     assert ("head", "encoder", "self-attention", 2, 2) in names
 
 
-def test_the_record_starts_with_the_whole_model(tmp_path: Path, model: Transformer) -> None:
-    path = saved(model, tmp_path)
-    Heads(path, "pocket", "en-fr", sentences=3, out=tmp_path / "heads.json")()
+def test_the_record(tmp_path: Path, model: Transformer) -> None:
+    """It starts with the whole model, and the intervals contain the costs."""
+    Heads(saved(model, tmp_path), "pocket", "en-fr", sentences=5, out=tmp_path / "heads.json")()
     record = read(tmp_path / "heads.json")
-    assert record["settings"]["sentences"] == 3
-    assert record["rows"][0]["ablated"] == "nothing"
-    assert record["rows"] == list(measure(model, WORDS, CORPUS.valid[:3]))
-    losses = {row["valid_loss"] for row in record["rows"]}
-    assert len(losses) > len(record["rows"]) / 2
-
-
-def test_the_intervals_contain_the_costs(model: Transformer) -> None:
-    intact, *ablated = measure(model, WORDS, CORPUS.valid[:8])
-    encoded = [(WORDS.encode(a), WORDS.encode(b)) for a, b in CORPUS.valid[:8]]
+    assert record["settings"]["sentences"] == 5
+    intact, *ablated = record["rows"]
+    assert intact["ablated"] == "nothing"
+    assert len(ablated) == 2 * 2 + 3 + 2 * (2 + 2)
+    assert len({row["valid_loss"] for row in ablated}) > len(ablated) / 2
+    pairs = CORPUS.valid[:5]
+    encoded = [(WORDS.encode(a), WORDS.encode(b)) for a, b in pairs]
     loss = mean_loss(model, Batches(encoded, 4096, seed=0, max_length=32))
     assert intact["valid_loss"] == pytest.approx(loss, abs=1e-4)
+    sources, references = zip(*pairs, strict=True)
+    outputs = translate(model, WORDS, sources, detokenise=False)
+    assert intact["valid_bleu"] == bleu(outputs, references).score
     assert not any("interval" in name for name in intact)
     for row in ablated:
         low, high = row["valid_loss_increase_interval"]

@@ -35,6 +35,7 @@ from tfmr.model import Transformer
 from tfmr.special_tokens import BOS
 from tfmr.train.evaluation import mean_loss
 
+pytestmark = pytest.mark.usefixtures("small_corpus")
 VALID = CORPUS.valid[:5]
 
 

@@ -1,8 +1,5 @@
 """Resampling, BLEU from the statistics of single sentences, and paired differences."""
 
-import random
-import statistics
-
 import numpy as np
 import pytest
 import sacrebleu
@@ -18,11 +15,11 @@ from benchmarks.intervals import (
     ratio_of_sums,
     resample,
 )
-from tfmr.data import corpora
+from tests.benchmarks.small import CORPUS
 from tfmr.errors import TfmrError
 from tfmr.metrics import bleu
 
-REFERENCES = [target for _, target in corpora.load("pocket", "en-fr").train[:60]]
+REFERENCES = [target for _, target in CORPUS.train[:60]]
 SHUFFLED = REFERENCES[1:] + REFERENCES[:1]
 HALF = [a if i % 2 else b for i, (a, b) in enumerate(zip(REFERENCES, SHUFFLED, strict=True))]
 SHORT = [" ".join(text.split()[:-1]) for text in REFERENCES]
@@ -107,12 +104,13 @@ def test_a_difference_below_zero_is_not_noise() -> None:
 
 @pytest.mark.parametrize("n", range(2, len(T_975) + 2))
 def test_the_interval_contains_the_true_mean_in_95_percent(n: int) -> None:
-    rng = random.Random(n)
-    hits = []
-    for _ in range(4000):
-        found = paired_difference([rng.gauss(3, 2) for _ in range(n)], [0.0] * n)
-        hits.append(found.low <= 3 <= found.high)
-    assert statistics.mean(hits) == pytest.approx(0.95, abs=0.015)
+    drawn = np.random.default_rng(n).normal(3, 2, size=(40_000, n))
+    means, errors = drawn.mean(axis=1), drawn.std(axis=1, ddof=1) / n**0.5
+    found = paired_difference(drawn[0].tolist(), [0.0] * n)
+    factor = (found.high - found.mean) / errors[0]
+    assert [found.low, found.mean] == pytest.approx([means[0] - factor * errors[0], means[0]])
+    hits = abs(means - 3) <= factor * errors
+    assert hits.mean() == pytest.approx(0.95, abs=0.005)
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 3), (11, 11)])

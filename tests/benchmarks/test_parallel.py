@@ -60,6 +60,7 @@ def test_written_bytes_are_counted(tmp_path: Path) -> None:
     assert bytes_written() - before == 1234
 
 
+@pytest.mark.usefixtures("small_corpus")
 def test_a_single_process_stores_four_copies_of_the_weights() -> None:
     trainer = make_trainer(World(), 2, fsdp=False, seed=0)
     trainer.step(*next(trainer.upcoming_batches())[0])

@@ -1,5 +1,7 @@
 """T5 with prefixes in benchmarks.prefixes, on a corpus that a small model can memorise."""
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks import prefixes, record
@@ -19,6 +21,10 @@ CORPUS = {
 def small(monkeypatch):
     monkeypatch.setattr(prefixes, "load", lambda: (CORPUS, CORPUS))
     monkeypatch.setattr(prefixes, "TOKENS_PER_BATCH", 400)
+    monkeypatch.setattr(prefixes, "VOCAB", 320)
+    sizes = {"vocab": 320, "d_model": 32, "d_k": 16, "d_ff": 64, "n_heads": 2}
+    config = replace(prefixes.CONFIG, **sizes, n_encoder=1, n_decoder=1)
+    monkeypatch.setattr(prefixes, "CONFIG", config)
 
 
 def test_the_prefix_selects_the_language_of_a_memorised_corpus(small, tmp_path):

@@ -14,6 +14,7 @@ from tfmr.records import record_path
 from tfmr.train.loss import cross_entropy_naive
 
 
+@pytest.mark.usefixtures("small_corpus")
 def test_the_state_is_that_of_the_model() -> None:
     run = Run()
     state = run.state()
@@ -29,6 +30,7 @@ def test_the_state_is_that_of_the_model() -> None:
     assert state["train_loss"] != state["valid_loss"]
 
 
+@pytest.mark.usefixtures("small_corpus")
 def test_the_record_has_every_step(tmp_path: Path) -> None:
     out = tmp_path / "replay.json"
     Replay(steps=(0, 1), out=out)()
