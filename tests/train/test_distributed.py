@@ -28,7 +28,6 @@ ROOT = Path(tfmr.__file__).parent.parent
 WORKER = Path(__file__).with_name("worker.py")
 PATIENCE = 600
 """Seconds after which a process that does not end is a failure, also on a busy machine."""
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 SETTINGS = [
     *("model.d_model=16", "model.d_ff=32", "model.n_encoder=1", "model.n_decoder=1"),
     *("vocabulary.size=300", "train.warmup=10", "batches.tokens_per_batch=256"),
@@ -36,16 +35,28 @@ SETTINGS = [
 ]
 
 
-def launch(folder: Path, scenario: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
-    """Run a scenario of worker.py in several processes until they end."""
-    return subprocess.run(
-        [sys.executable, str(WORKER), str(folder), scenario, str(processes)],
+def start(*arguments: object) -> subprocess.Popen[str]:
+    """A process of worker.py."""
+    return subprocess.Popen(
+        [sys.executable, str(WORKER), *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=PATIENCE,
-        check=False,
     )
+
+
+def play(folder: Path, *scenarios: str) -> dict[str, tuple[int, str, str]]:
+    """Play scenarios of worker.py: status, output and errors of each."""
+    playing = start("scenarios", folder, *scenarios)
+    out, err = playing.communicate(timeout=PATIENCE)
+    assert playing.returncode == 0, err
+    texts = [
+        [(folder / scenario / name).read_text("utf-8") for name in ("stdout", "stderr")]
+        for scenario in scenarios
+    ]
+    found = zip(json.loads(out), texts, strict=True)
+    return dict(zip(scenarios, ((status, *both) for status, both in found), strict=True))
 
 
 def own_messages(stderr: str) -> list[str]:
@@ -63,21 +74,6 @@ def worker() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, worker: ModuleType) -> Path:
-    """Runs of three processes with DDP and FSDP, and of one with as many batches a step."""
-    folder = tmp_path_factory.mktemp("trained")
-    for steps in (3, 6):
-        name = f"single{steps}"
-        stopped = worker.make_trainer(World(), grad_accum_steps=steps)
-        worker.save(folder / name, stopped, stopped.run(steps=3))
-        straight = worker.make_trainer(World(), grad_accum_steps=steps)
-        worker.save(folder / f"{name}-straight", straight, straight.run(steps=worker.STEPS))
-    done = launch(folder, "compare", processes=3)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    return folder
 
 
 def assert_same(folder: Path, name: str, other: str, *, steps: int, exactly: bool = False) -> None:
@@ -99,34 +95,36 @@ def assert_same(folder: Path, name: str, other: str, *, steps: int, exactly: boo
     assert_close(tensors, expected, **tolerance)
 
 
-@pytest.mark.parametrize("method", ["ddp", "fsdp"])
-@pytest.mark.parametrize("grad_accum_steps", [1, 2])
 def test_three_processes_equal_one_with_the_same_batches(
-    trained: Path, method: str, grad_accum_steps: int
+    tmp_path: Path, worker: ModuleType
 ) -> None:
-    """Clipping included: the gradients of all steps are longer than the maximal norm."""
-    name = f"single{3 * grad_accum_steps}-straight"
-    progress = json.loads((trained / f"{name}.json").read_text())
-    assert progress["epoch"] >= 2
-    assert all(record["grad_norm"] > 1.0 for record in progress["curve"])
-    assert_same(trained, f"{method}{grad_accum_steps}", name, steps=6)
+    """With DDP and FSDP, in one go and resumed, also with another number of processes.
 
-
-@pytest.mark.parametrize("method", ["ddp", "fsdp"])
-def test_a_resumed_run_is_bit_identical(trained: Path, method: str) -> None:
-    """The sum of three numbers, unlike that of two, depends on their order."""
-    assert_same(trained, f"{method}1-resumed", f"{method}1", steps=3, exactly=True)
-
-
-@pytest.mark.parametrize("method", ["ddp", "fsdp"])
-def test_a_run_resumes_with_another_number_of_processes(
-    trained: Path, worker: ModuleType, method: str
-) -> None:
-    assert_same(trained, f"{method}2-after-single", "single6-straight", steps=3)
-    single = worker.make_trainer(World(), grad_accum_steps=3, seed=50)
-    worker.load(trained / f"{method}1-stopped", single)
-    worker.save(trained / f"single-after-{method}", single, single.run(steps=6))
-    assert_same(trained, f"single-after-{method}", "single3-straight", steps=3)
+    Clipping included: the gradients of all steps are longer than the maximal norm. A resumed run is
+    bit-identical: the sum of three numbers, unlike that of two, depends on their order.
+    """
+    folder = tmp_path / "compare"
+    folder.mkdir()
+    for steps in (3, 6):
+        name = f"single{steps}"
+        stopped = worker.make_trainer(World(), grad_accum_steps=steps)
+        worker.save(folder / name, stopped, stopped.run(steps=3))
+        straight = worker.make_trainer(World(), grad_accum_steps=steps)
+        worker.save(folder / f"{name}-straight", straight, straight.run(steps=worker.STEPS))
+        progress = json.loads((folder / f"{name}-straight.json").read_text())
+        assert progress["epoch"] >= 2
+        assert all(record["grad_norm"] > 1.0 for record in progress["curve"])
+    [(status, out, err)] = play(tmp_path, "compare").values()
+    assert (status, out) == (0, ""), err
+    for method in ("ddp", "fsdp"):
+        for batches in (1, 2):
+            assert_same(folder, f"{method}{batches}", f"single{3 * batches}-straight", steps=6)
+        assert_same(folder, f"{method}1-resumed", f"{method}1", steps=3, exactly=True)
+        assert_same(folder, f"{method}2-after-single", "single6-straight", steps=3)
+        single = worker.make_trainer(World(), grad_accum_steps=3, seed=50)
+        worker.load(folder / f"{method}1-stopped", single)
+        worker.save(folder / f"single-after-{method}", single, single.run(steps=6))
+        assert_same(folder, f"single-after-{method}", "single3-straight", steps=3)
 
 
 def test_processes_have_different_dropout(worker: ModuleType) -> None:
@@ -138,41 +136,41 @@ def test_processes_have_different_dropout(worker: ModuleType) -> None:
     assert losses[0] == losses[2]
 
 
-@pytest.mark.parametrize("scenario", ["kill0", "kill1", "busy"])
-def test_killed_process_ends_the_run_and_the_checkpoint_resumes(
-    tmp_path: Path, worker: ModuleType, scenario: str
-) -> None:
-    """Also if the other process is busy, as the main process is during evaluation."""
-    done = launch(tmp_path, scenario)
-    assert done.returncode != 0
-    assert done.stdout == ""
-    assert own_messages(done.stderr) == [
-        "tfmr: the run stopped because one of its 2 processes ended, was terminated or did not "
-        f"respond; the checkpoint of step 3 in {tmp_path / 'run'} is complete: resume with the "
-        "same command and --resume"
-    ]
-    single = worker.make_trainer(World(), grad_accum_steps=2, seed=50)
-    worker.load(tmp_path / "run", single)
+def test_a_lost_process_or_an_error_ends_the_run(tmp_path: Path, worker: ModuleType) -> None:
+    """Also if the other process is busy, as the main process is during evaluation.
+
+    The checkpoint resumes in one process.
+    """
+    lost = ("kill0", "kill1", "busy")
+    done = play(tmp_path, *lost, "silent", "error")
     expected = worker.make_trainer(World(), grad_accum_steps=2).run(steps=6)[3:]
-    losses = [record.loss for record in single.run(steps=6)]
-    assert losses == pytest.approx([record.loss for record in expected])
+    for scenario in lost:
+        status, out, err = done[scenario]
+        run = tmp_path / scenario / "run"
+        assert status != 0
+        assert out == ""
+        assert own_messages(err) == [
+            "tfmr: the run stopped because one of its 2 processes ended, was terminated or did not "
+            f"respond; the checkpoint of step 3 in {run} is complete: resume with the same command "
+            "and --resume"
+        ]
+        single = worker.make_trainer(World(), grad_accum_steps=2, seed=50)
+        worker.load(run, single)
+        losses = [record.loss for record in single.run(steps=6)]
+        assert losses == pytest.approx([record.loss for record in expected])
 
-
-def test_unresponsive_process_ends_the_run(tmp_path: Path) -> None:
-    done = launch(tmp_path, "silent")
-    assert done.returncode != 0
-    (message,) = own_messages(done.stderr)
+    status, _, err = done["silent"]
+    assert status != 0
+    (message,) = own_messages(err)
     assert "did not respond" in message
-    assert "[rank 0] RuntimeError" in done.stderr
-    assert "Timed out waiting 3000ms" in done.stderr
+    assert "[rank 0] RuntimeError" in err
+    assert "Timed out waiting 3000ms" in err
 
-
-def test_error_is_printed_once(tmp_path: Path) -> None:
-    done = launch(tmp_path, "error")
-    assert done.returncode != 0
-    assert own_messages(done.stderr) == ["tfmr: this is not possible"]
-    assert done.stderr.count("this is not possible") == 1
-    assert "exitcode  : 2" in done.stderr
+    status, _, err = done["error"]
+    assert status != 0
+    assert own_messages(err) == ["tfmr: this is not possible"]
+    assert err.count("this is not possible") == 1
+    assert "exitcode  : 2" in err
 
 
 @pytest.fixture
@@ -273,17 +271,10 @@ def test_ctrl_c_ends_all_processes_at_one_step_and_one_process_can_resume(
     tmp_path: Path, options: list[str], train_alone: Callable[..., tuple[list[StepRecord], str]]
 ) -> None:
     folder = tmp_path / "run"
-    command = ("-m", "tfmr", "train", *options, "--out", str(folder))
-    running = subprocess.Popen(
-        [sys.executable, *TORCHRUN, *command, "--steps", "100000"],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    start = time.monotonic()
+    running = start("tfmr", "train", *options, "--out", folder, "--steps", 100000)
+    began = time.monotonic()
     while not (folder / "model.safetensors").exists() and running.poll() is None:
-        assert time.monotonic() - start < PATIENCE
+        assert time.monotonic() - began < PATIENCE
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
     _, stderr = running.communicate(timeout=PATIENCE)

@@ -384,10 +384,10 @@ def test_bf16_needs_a_device_that_supports_it() -> None:
         Trainer(model, Batches(PAIRS, 12, 0, 12), TrainConfig(precision="bf16"))
 
 
-def test_compiled_blocks_train_identically_without_graph_breaks(tmp_path: Path) -> None:
+def test_compiled_blocks_train_identically_without_graph_breaks() -> None:
     """In a separate process: the shape checks of these tests cannot be compiled."""
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("worker.py")), str(tmp_path), "compile"],
+        [sys.executable, str(Path(__file__).with_name("worker.py")), "compile"],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

@@ -1,8 +1,9 @@
 """Processes that train a tiny model, for test_distributed.py.
 
-``worker.py FOLDER SCENARIO PROCESSES`` starts them with the launcher of ``torchrun``, as forks, so
-that PyTorch is imported once. Without PROCESSES, the program itself is the process; the scenario
-"compile" is for a single one.
+``worker.py scenarios FOLDER SCENARIO …`` plays one scenario after another, each with the launcher
+of ``torchrun``, in a folder of its own, which also gets the output of the processes, and prints the
+exit statuses. ``worker.py tfmr ARGUMENT …`` starts ``tfmr ARGUMENT …`` in two processes. All
+processes are forks, so that PyTorch is imported once. ``worker.py compile`` runs in one process.
 """
 
 import dataclasses
@@ -11,14 +12,18 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import torch
+import torch._dynamo  # which Adam needs: imported once here, and not by each process
+import torch.distributed.fsdp  # likewise
 from safetensors.torch import load_file, save_file
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from tfmr.__main__ import main as command_line
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import Batches
 from tfmr.errors import TfmrError
@@ -136,24 +141,47 @@ def work(folder: Path, scenario: str) -> None:
     with World.join() as world:
         if scenario == "compare":
             compare(folder, world)
-        elif scenario == "compile":
-            compare_compiled(world)
         else:
             fail(folder, world, scenario)
 
 
 @record
-def main() -> None:
-    """Run the scenario that the command line names."""
-    folder, scenario, *processes = sys.argv[1:]
-    if not processes:
-        return work(Path(folder), scenario)
+def launch(processes: int, function: Callable[..., None], *arguments: object) -> None:
+    """Call ``function`` in several processes."""
     config = LaunchConfig(
-        **{"min_nodes": 1, "max_nodes": 1, "nproc_per_node": int(processes[0])},
+        **{"min_nodes": 1, "max_nodes": 1, "nproc_per_node": processes},
         **{"run_id": "test", "rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"},
         **{"max_restarts": 0, "start_method": "fork"},
     )
-    return elastic_launch(config, work)(Path(folder), scenario)
+    elastic_launch(config, function)(*arguments)
+
+
+def play(folder: Path, scenario: str) -> int:
+    """Launch a scenario from a process of its own; its exit status."""
+    folder.mkdir(exist_ok=True)
+    launcher = os.fork()
+    if launcher:
+        return os.waitstatus_to_exitcode(os.waitpid(launcher, 0)[1])
+    for stream, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), stream)
+    launch(3 if scenario == "compare" else 2, work, folder, scenario)
+    sys.exit()
+
+
+def main() -> None:
+    """Do what the command line says."""
+    what, *arguments = sys.argv[1:]
+    if what == "compile":
+        torch.set_num_threads(1)
+        compare_compiled(World())
+    elif what == "tfmr":
+        sys.argv = ["tfmr", *arguments]
+        import tfmr.figures.training  # noqa: F401  once here, and not by each process
+
+        launch(2, command_line)
+    else:
+        folder, *scenarios = arguments
+        print(json.dumps([play(Path(folder) / scenario, scenario) for scenario in scenarios]))
 
 
 if __name__ == "__main__":
