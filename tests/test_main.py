@@ -68,18 +68,6 @@ def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
     main()
 
 
-def shell(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tfmr", *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-
-
 @pytest.fixture
 def rejected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
     """Run a command that must fail: exit status 2, one line beginning "tfmr:", no new file."""
@@ -223,21 +211,6 @@ def test_a_closed_pipe_and_an_interrupt(monkeypatch, capsys, model: Path) -> Non
         command(monkeypatch, "translate", "--model", model, "a")
     assert end.value.code == 130
     assert capsys.readouterr().err == "tfmr: stopped\n"
-
-
-def test_from_a_shell(model: Path) -> None:
-    done = shell(
-        "translate", "--model", str(model), given="The owl sleeps.\nTwo boxes are heavy.\n"
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(done.stdout.splitlines()) == 2
-
-    broken = Path("broken.safetensors")
-    broken.write_bytes((model / "model.safetensors").read_bytes()[:1000])
-    done = shell("translate", "--model", str(broken), "a")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("tfmr: ")
-    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("folder", [None, "data"])

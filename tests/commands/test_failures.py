@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -128,7 +129,10 @@ def test_a_deleted_folder(rejected, tmp_path: Path) -> None:
 
 
 def shell(command: str, **variables: str) -> tuple[int, str, str]:
-    """Run a command line in which ``tfmr`` is the program: status, output, errors."""
+    """Run a command line in which ``tfmr`` is the program: status, output, errors.
+
+    Each takes seconds, because it imports PyTorch.
+    """
     settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | variables
     done = subprocess.run(
         ["bash", "-c", command.replace("tfmr", f"{sys.executable} -m tfmr")],
@@ -140,19 +144,22 @@ def shell(command: str, **variables: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def test_an_output_that_is_full_or_closed(model: Path) -> None:
-    given = f"tfmr translate --model {model} --beam 1 'The owl sleeps.'"
+def test_an_output_that_is_full_or_closed(model: Path, command: Command) -> None:
+    given = f"tfmr translate --model {model} --beam 1 --alignment"
     for redirection, word in ((">/dev/full", "No space left"), (">&-", "closed")):
-        status, _, err = shell(f"{given} {redirection}")
+        status, _, err = shell(f"{given} 'The owl sleeps.' {redirection}")
         assert (status, err.count("\n")) == (2, 1), err
         assert err.startswith("tfmr: ")
         assert word in err
-    whole = shell(given)
-    assert whole[0] == 0
-    assert shell(f"{given} 2>&-") == whole
-    assert shell("tfmr translate --model none a 2>/dev/full") == (2, "", "")
     # What is read as UTF-8 is written as UTF-8, whatever the locale.
-    assert shell(f"{given} --alignment", PYTHONIOENCODING="ascii")[1].count("→") > 0
+    lines = ("The owl sleeps.", "Two boxes are heavy.")
+    found = shell(
+        f"printf '%s\\n%s\\n' {shlex.join(lines)} | {given} 2>&-", PYTHONIOENCODING="ascii"
+    )
+    options = ("--beam", 1, "--alignment")
+    assert found == (0, command("translate", "--model", model, *options, *lines)[0], "")
+    assert found[1].count("→") > 0
+    assert shell("tfmr translate --model none a 2>/dev/full") == (2, "", "")
 
 
 def test_a_model_that_does_not_fit_into_memory(tmp_path: Path) -> None:
