@@ -1,9 +1,10 @@
 """Run as a program: starts processes that write, and kills them with SIGKILL at any moment.
 
 ``killing.py saves FOLDER SEED TIMES`` kills a process that saves one checkpoint after another, and
-reads what it left. ``killing.py run SEED TIMES ARGUMENT …`` kills ``python -m tfmr ARGUMENT …``,
-goes on with ``--resume`` until it has been killed so often, and lets it come to its end. Both print
-how many of the kills fell into the middle of a write.
+reads what it left. ``killing.py run FOLDER SEED TIMES ARGUMENT …`` runs ``tfmr ARGUMENT …`` to its
+end in FOLDER/straight. In FOLDER/killed it kills it, goes on with ``--resume`` until it has been
+killed so often, and lets it come to its end. Both print how many of the kills fell into the middle
+of a write.
 """
 
 import os
@@ -151,4 +152,5 @@ if __name__ == "__main__":
     if what == "saves":
         print(saves(Path(folder), luck, int(times)))
     else:
-        print(run(rest, Path(folder), luck, int(times)))
+        run(rest, Path(folder) / "straight", luck, 0)
+        print(run(rest, Path(folder) / "killed", luck, int(times)))

@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -77,12 +78,17 @@ def test_a_recipe_builds_a_model_for_its_vocabulary(name: str) -> None:
     assert model.max_length <= recipe.batches.tokens_per_batch
 
 
+@cache
+def pocket_corpus() -> Corpus:
+    return pocket.split("en-fr", train=200, valid=4, test=5)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_trains(name: str) -> None:
     recipe = find_recipe(name)
     is_transformer = isinstance(recipe.model, TransformerConfig)
     small = recipe.with_overrides(SMALL | SMALL_BLOCKS if is_transformer else SMALL)
-    corpus = pocket.split("en-fr", train=200, valid=4, test=5)
+    corpus = pocket_corpus()
     tokenizer = small.train_tokenizer(corpus)
     torch.manual_seed(0)
     model = registry.build_model(small.model_config(tokenizer.vocab_size))

@@ -46,8 +46,7 @@ def test_the_curve_of_a_killed_run_is_that_of_one_never_stopped(tmp_path: Path) 
         file.write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
     command = ["train", "--files", *map(str, files), "--steps", "60", "--set", *SETTINGS]
     seed = random.randrange(10**6)
-    killing("run", tmp_path / "straight", seed, 0, *command)
-    killing("run", tmp_path / "killed", seed, 6, *command)
+    killing("run", tmp_path, seed, 6, *command)
 
     curves, looks, states = [], [], []
     for name in ("straight", "killed"):
