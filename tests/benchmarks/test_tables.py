@@ -61,7 +61,7 @@ def test_a_number_in_the_readme_is_reported(copied: Path) -> None:
     readme = copied / "README.md"
     readme.write_text(readme.read_text("utf-8").replace("GFLOP/s.", "GFLOPS.", 1), "utf-8")
     assert check(copied, readme) == [RENDERED]
-    with pytest.raises(TfmrError, match="records: 1$"):
+    with pytest.raises(TfmrError, match=r"records: 1$"):
         Tables(check=True, folder=copied, readme=readme)()
     Tables(folder=copied, readme=readme)()
     Tables(check=True, folder=copied, readme=readme)()
