@@ -138,7 +138,9 @@ def test_decoding_is_measured_with_and_without_a_cache() -> None:
         assert exponent(rows, "seconds", kind=kind) == law["exponent"]
 
 
-def test_training_is_measured_for_every_subset() -> None:
+def test_training_is_measured_for_every_subset(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_encoder": 1, "n_decoder": 1}
+    monkeypatch.setattr(training, "MODEL", training.MODEL | sizes | {"max_length": 32})
     pairs = [(f"{'a' * (k % 5 + 1)} {k % 7}", f"{k % 7} {'b' * (k % 5 + 1)}") for k in range(480)]
     corpus = Corpus("counted", "de", "en", pairs, pairs[:2], pairs[:2], "none")
     rows = training.measure(corpus, steps=3, shares=(4, 2, 1))
