@@ -11,11 +11,11 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import Browser
 
 from tests.pages import live
-from tests.pages.conftest import OVERFLOW
+from tests.pages.conftest import OVERFLOW, PATIENCE
 from tools import ROOT
 from tools.site import SiteError, build
 
-CHAPTER = "04-self-attention"
+CHAPTER, FIGURE = "04-self-attention", "04-figure"
 EXERCISES = """
 See [Elman (1990)](https://doi.org/10.1207/s15516709cog1402_1) on the
 [softmax](glossary.md#softmax).
@@ -58,9 +58,24 @@ def notebook(text: str) -> str:
     return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 
 
+def with_first_figure(stored: str) -> str:
+    """A notebook with the first live figure of a stored chapter and nothing else."""
+    whole = json.loads(stored)
+    outputs = [out for cell in whole["cells"] for out in cell.get("outputs", ())]
+    output = next(out for out in outputs if live.VIEW in out.get("data", {}))
+    cells = [
+        {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# A figure\n\nA page."},
+        {"cell_type": "code", "id": "b", "metadata": {}, "source": "1", "outputs": [output],
+         "execution_count": output["execution_count"]},
+    ]  # fmt: skip
+    names = ("widgets", "language_info")
+    metadata = {name: whole["metadata"][name] for name in names}
+    return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
+
+
 @pytest.fixture
 def book(tmp_path: Path) -> Path:
-    """A book with the real configuration, extensions and styles, and four pages."""
+    """A book with the real configuration, extensions and styles, and five pages."""
     root = tmp_path / "project"
     for name in ("_assets", "_style", "_templates", "vendor"):
         shutil.copytree(ROOT / "book" / name, root / "book" / name)
@@ -69,19 +84,24 @@ def book(tmp_path: Path) -> Path:
         shutil.copyfile(ROOT / "book" / name, root / "book" / name)
     (root / "book" / "glossary.md").write_text(GLOSSARY, encoding="utf-8")
     (root / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
-    pages = [{"file": f"book/{name}"} for name in (CHAPTER, "glossary", "bibliography")]
+    pages = [{"file": f"book/{name}"} for name in (CHAPTER, FIGURE, "glossary", "bibliography")]
     toc = {"format": "jb-book", "root": "book/index", "chapters": pages}
     (root / "_toc.yml").write_text(yaml.safe_dump(toc), encoding="utf-8")
     (root / "book" / "index.md").write_text(
-        f"# A book\n\nSee []({CHAPTER}.ipynb).\n", encoding="utf-8"
+        f"# A book\n\nSee []({CHAPTER}.ipynb).\n\n```{{live-figure-of}} {FIGURE}\n```\n",
+        encoding="utf-8",
     )
+    stored = (ROOT / "book" / f"{CHAPTER}.ipynb").read_text("utf-8")
+    (root / "book" / f"{FIGURE}.ipynb").write_text(with_first_figure(stored), "utf-8")
     (root / "book" / f"{CHAPTER}.ipynb").write_text(
         notebook(f"# Self-attention\n\nA page.\n{EXERCISES}"), encoding="utf-8"
     )
     return root
 
 
-def test_builds_without_dead_buttons(book: Path, tmp_path: Path) -> None:
+def test_builds_without_dead_buttons_and_shows_the_figure_of_a_chapter(
+    book: Path, tmp_path: Path, chromium: Browser
+) -> None:
     pages = build.build(book, tmp_path / "site")
     text = (pages / f"{CHAPTER}.html").read_text(encoding="utf-8")
     assert "<title>4 Self-attention" in text
@@ -102,42 +122,13 @@ def test_builds_without_dead_buttons(book: Path, tmp_path: Path) -> None:
         "index.html",
     ]
     assert "canonical" not in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-
-
-def test_a_page_without_a_notebook_shows_the_figure_of_a_chapter(
-    book: Path, tmp_path: Path, chromium: Browser
-) -> None:
-    stored = (ROOT / "book" / "04-self-attention.ipynb").read_text("utf-8")
-    (book / "book" / "04-figure.ipynb").write_text(with_first_figure(stored), "utf-8")
-    directive = "\n```{live-figure-of} 04-figure\n```\n"
-    with (book / "book" / "index.md").open("a", encoding="utf-8") as index:
-        index.write(directive)
-    toc = yaml.safe_load((book / "_toc.yml").read_text("utf-8"))
-    toc["chapters"].append({"file": "book/04-figure"})
-    (book / "_toc.yml").write_text(yaml.safe_dump(toc), "utf-8")
-    pages = build.build(book, tmp_path / "site")
-    for name in ("index", "04-figure"):
+    for name in ("index", FIGURE):
         page = chromium.new_page()
         page.goto((pages / f"{name}.html").as_uri())
-        page.locator(".live").wait_for(timeout=10_000)
+        page.locator(".live").wait_for(timeout=PATIENCE)
         assert page.locator("script[src$='host.js'], script[src*='host.js?']").count() == 1
         page.close()
     assert "host.js" not in (pages / "glossary.html").read_text("utf-8")
-
-
-def with_first_figure(stored: str) -> str:
-    """A notebook with the first live figure of a stored chapter and nothing else."""
-    whole = json.loads(stored)
-    outputs = [out for cell in whole["cells"] for out in cell.get("outputs", ())]
-    output = next(out for out in outputs if live.VIEW in out.get("data", {}))
-    cells = [
-        {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# A figure\n\nA page."},
-        {"cell_type": "code", "id": "b", "metadata": {}, "source": "1", "outputs": [output],
-         "execution_count": output["execution_count"]},
-    ]  # fmt: skip
-    names = ("widgets", "language_info")
-    metadata = {name: whole["metadata"][name] for name in names}
-    return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
 
 
 def test_a_published_book_has_its_addresses(book: Path, tmp_path: Path, chromium: Browser) -> None:
@@ -191,30 +182,26 @@ WARNINGS = {
 """What is wrong in a page, and a part of the warning about it."""
 
 
-def build_fails(book: Path, out: Path, *texts: str) -> None:
-    """A build with these texts on a page fails, and does not change the site."""
-    (out / "en").mkdir(parents=True)
-    (out / "en" / "old.html").write_text("the site that was there", encoding="utf-8")
+def errors(book: Path, site: Path, capfd: pytest.CaptureFixture[str], *texts: str) -> list[str]:
+    """What a build with these texts on a page prints: it fails, and leaves the site alone."""
+    old = site / "en" / "old.html"
+    old.parent.mkdir(parents=True)
+    old.touch()
     (book / "book" / f"{CHAPTER}.ipynb").write_text(
         notebook("\n\n".join(["# Self-attention", *texts])), encoding="utf-8"
     )
     with pytest.raises(SiteError, match="the site was not changed"):
-        build.build(book, out)
-    assert [path.name for path in out.rglob("*.html")] == ["old.html"]
-    assert [path.name for path in out.iterdir()] == ["en"]
+        build.build(book, site)
+    assert list(site.rglob("*")) == [old.parent, old]
+    return capfd.readouterr().err.splitlines()
 
 
-def test_a_warning_turns_the_build_red(book: Path, tmp_path: Path) -> None:
-    build_fails(book, tmp_path / "site", "See [there](#no-such-place).")
-
-
-def test_every_kind_of_mistake_is_a_warning(
+def test_every_kind_of_mistake_turns_the_build_red(
     book: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    build_fails(book, tmp_path / "site", *WARNINGS)
-    printed = capfd.readouterr().err.splitlines()
+    printed = errors(book, tmp_path / "site", capfd, *WARNINGS)
     lines = [line for line in printed if "WARNING" in line or "ERROR" in line]
-    assert len(lines) == len(WARNINGS)
+    assert len(lines) == len(WARNINGS), lines
     for named in WARNINGS.values():
         assert any(named in line for line in lines), named
 
@@ -222,5 +209,5 @@ def test_every_kind_of_mistake_is_a_warning(
 def test_a_formula_with_an_error_turns_the_build_red(
     book: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    build_fails(book, tmp_path / "site", "The factor $\\frac{1}$.")
-    assert f"book/{CHAPTER}: expected a formula in LaTeX, got" in capfd.readouterr().err
+    printed = errors(book, tmp_path / "site", capfd, "The factor $\\frac{1}$.")
+    assert f"book/{CHAPTER}: expected a formula in LaTeX, got" in "\n".join(printed)
