@@ -35,7 +35,7 @@ FRONT = """<!DOCTYPE html>
 def build_pages(root: Path, out: Path) -> Path:
     """Build the book in ``root`` below ``out``, warnings as errors; return the pages' folder."""
     command = [
-        *(sys.executable, "-c", "from jupyter_book.cli.main import main; main()"),
+        *(sys.executable, "-c", "import tools; from jupyter_book.cli.main import main; main()"),
         *("build", "-W", "-n", "--keep-going", "-q", str(root), "--path-output", str(out)),
     ]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(ROOT)])}
