@@ -1,8 +1,8 @@
 """Check the shapes of the signatures of ``tfmr`` and of ``benchmarks`` while the tests run.
 
 jaxtyping decorates every function, and beartype checks its arguments and results. A check takes
-longer than many functions, so that a function is checked in its first calls of each test, and then
-ever more rarely.
+longer than many of the functions. In each test, the first calls of a function are therefore
+checked, and later calls ever more rarely.
 """
 
 import functools

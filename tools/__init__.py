@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 """The root folder of the project."""
 
-# For two seconds, jsonschema would compile a grammar of addresses, which no notebook needs. It does
-# without a package that cannot be imported.
+# jsonschema would spend two seconds on compiling a grammar of addresses, which no notebook needs.
+# It does without the grammar if this package cannot be imported.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
