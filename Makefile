@@ -97,7 +97,7 @@ test: ## run all checks: chapters, site, package, pages, and the checks themselv
 
 .PHONY: package
 package: $(READY) ## run the tests of the package only
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist worksteal $(addprefix --ignore=tests/,benchmarks checks house pages) tests
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist worksteal $(addprefix --ignore=tests/,benchmarks checks pages project) tests
 
 .PHONY: check
 check: $(READY) ## lint, formatting, types, normal form of the chapters, claims

@@ -10,13 +10,18 @@ from tfmr.records import record_path
 
 
 def test_files_and_folders_are_found_by_name() -> None:
-    assert json.loads(record_path("line.json").read_text("utf-8"))["kind"] == "line"
+    assert (
+        json.loads(record_path("architectures.json").read_text("utf-8"))["kind"] == "architectures"
+    )
     assert (record_path("multi30k-de-en") / "model.safetensors").is_file()
 
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("lines.json", r"did you mean line\.json\?"), ("?", "list that folder to see the records")],
+    [
+        ("architecture.json", r"did you mean architectures\.json\?"),
+        ("?", "list that folder to see the records"),
+    ],
 )
 def test_an_unknown_record_is_named_with_a_similar_one(name: str, hint: str) -> None:
     message = rf"expected the name of a record in .*records, got '{re.escape(name)}'; {hint}"

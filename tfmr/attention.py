@@ -52,7 +52,9 @@ def causal_mask(
 def padding_mask(ids: Int[Tensor, "batch key"]) -> Bool[Tensor, "batch 1 1 key"]:
     """Hide the padding of a batch of sentences: ``(batch, 1, 1, key)``, ``True`` = a real token.
 
-    The two axes of size one broadcast over heads and queries.
+    The two axes of size one broadcast over heads and queries. :meth:`tfmr.model.Transformer.encode`
+    applies this mask to the source; the decoder's cross-attention uses it again. The decoder's
+    self-attention needs none: its causal mask hides the padding, which follows the sentence.
 
     Raises:
         TfmrError: if ``ids`` are not integers, there is no batch axis, or (for ids on a CPU) a

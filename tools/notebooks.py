@@ -20,7 +20,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from tools import ROOT, portable
+from tools import ROOT, standalone
 
 CELL_SECONDS = 900
 """The time limit of a notebook cell in seconds, which allows for a busy machine."""
@@ -28,7 +28,7 @@ PNG_BYTES = 60_000
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 NOTEBOOK_METADATA = ("myst", "mystnb", "widgets")
-CELL_METADATA = ("tags", "jupyter", portable.COLLAPSED)
+CELL_METADATA = ("tags", "jupyter", standalone.COLLAPSED)
 NBVAL_MARKS = re.compile(
     r"^\s*#\s*(NBVAL_\w+|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$|^(nbval-[\w-]+|raises-exception)$",
     re.MULTILINE,
@@ -147,7 +147,7 @@ def normal_form(notebook: NotebookNode) -> str:
     kept["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
     kept["language_info"] = {"name": "python"}
     notebook.metadata = nbformat.from_dict(kept)
-    portable.set_up(notebook)
+    standalone.set_up(notebook)
     count = 0
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict(
@@ -162,7 +162,7 @@ def normal_form(notebook: NotebookNode) -> str:
             if "execution_count" in output:
                 output.execution_count = count
             output.pop("transient", None)
-    portable.fold_in_colab(notebook)
+    standalone.fold_in_colab(notebook)
     _stable_widgets(notebook)
     nbformat.validate(notebook)
     text: str = nbformat.writes(notebook, version=4, indent=1)
@@ -171,7 +171,7 @@ def normal_form(notebook: NotebookNode) -> str:
 
 def problems(notebook: NotebookNode) -> list[str]:
     """What a chapter must not contain, as one message each."""
-    found = portable.problems(notebook)
+    found = standalone.problems(notebook)
     cells = (cell for cell in notebook.cells if cell.cell_type == "code")
     for number, cell in enumerate(cells, start=1):
         where = f"code cell {number}"

@@ -209,7 +209,7 @@ def test_code_can_be_copied(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
-def test_the_download_button_gives_the_portable_notebook(path: Path) -> None:
+def test_the_download_button_gives_the_standalone_notebook(path: Path) -> None:
     text = (SITE / f"{path.stem}.html").read_text(encoding="utf-8")
     [link] = set(re.findall(r'href="(_sources/[^"]+\.ipynb)"', text))
     assert (SITE / link).read_bytes() == path.read_bytes()

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Locator, Page
 
 import tfmr.widgets
 from tests.pages.live import STATE, operate
-from tools import portable
+from tools import standalone
 from tools.lab import PAGES, copy_chapters
 from tools.notebooks import chapters, kernel_environment
 
@@ -193,7 +193,7 @@ def test_a_chapter_has_no_raw_markup(lab: Lab, name: str) -> None:
     notebook = lab.open(name)
     texts = notebook.locator(".jp-RenderedMarkdown").all_text_contents()
     assert len("".join(texts)) > (2000 if name == TRANSLATOR else 5000)
-    assert portable.RAW.findall("\n".join(texts)) == []
+    assert standalone.RAW.findall("\n".join(texts)) == []
     assert not re.search(r"\{(?:cite|term|ref|doc)\b|:label:|:pyobject:", "".join(texts))
     solutions = [text for text in texts if text.startswith("Solution of exercise")]
     folded = notebook.locator(".jp-collapseHeadingButton.jp-mod-collapsed")

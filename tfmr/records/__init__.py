@@ -20,8 +20,8 @@ def record_path(name: str) -> Path:
     'attention.json'
 
     Args:
-        name: path below the folder of the records, such as ``"line.json"`` or, for the recorded
-            run with its model, ``"multi30k-de-en"``.
+        name: path below the folder of the records, such as ``"architectures.json"`` or, for the
+            recorded run with its model, ``"multi30k-de-en"``.
 
     Raises:
         TfmrError: if there is no such record; the message suggests a similar name.

@@ -3,7 +3,8 @@
 These are the letters Q, K and V, the vectors **q** and **k**, and the state **s** of a recurrent
 decoder. :math:`q_i` and :math:`k_j` are components of **q** and **k** in a formula that contains
 both, and **h** is the output of a recurrent encoder in a formula that contains it at position j or
-n.
+n. This module gives the symbols a class; ``book/_style/1-type.css`` gives the class its hue, which
+``tfmr/figures/palette.py`` defines.
 """
 
 import re

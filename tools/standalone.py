@@ -1,8 +1,9 @@
-"""The portable form of a notebook: the same on the site, in JupyterLab, VS Code, Colab and GitHub.
+"""The standalone form of a notebook, which needs neither the site nor the project.
 
-A portable notebook contains no directive or role of MyST. Citations are links to the papers, terms
-are links to the glossary, hints are ``<details>``, and solutions stand below a collapsed heading.
-The first code cell installs the package where it is missing.
+It is the same in JupyterLab, VS Code, Colab and GitHub, and contains no directive or role of MyST.
+Citations are links to the papers, terms are links to the glossary, hints are ``<details>``, and
+solutions stand below a collapsed heading. The first code cell installs the package where it is
+missing.
 """
 
 import functools
@@ -69,7 +70,7 @@ def fold_in_colab(notebook: NotebookNode) -> None:
 
 
 def problems(notebook: NotebookNode) -> list[str]:
-    """What is not portable in ``notebook``, as one message each."""
+    """What is not standalone in ``notebook``, as one message each."""
     found, exercises, solutions = [], [], []
     own = anchors(notebook)
     for number, cell in enumerate(notebook.cells):

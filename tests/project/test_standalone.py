@@ -1,4 +1,4 @@
-"""The portable form of the chapters: what it rejects, and the setup cell."""
+"""The standalone form of the chapters: what it rejects, and the setup cell."""
 
 import ast
 import re
@@ -11,8 +11,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tools import ROOT, notebooks, portable
-from tools.portable import COLLAPSED, NOT_PUBLISHED, fold_in_colab, problems, set_up
+from tools import ROOT, notebooks, standalone
+from tools.standalone import COLLAPSED, NOT_PUBLISHED, fold_in_colab, problems, set_up
 
 ADDRESS = "https://github.com/owner/name"
 SOLVED = (
@@ -140,7 +140,7 @@ def test_every_chapter_is_folded_in_colab(path: Path) -> None:
 
 
 def setup_cell(monkeypatch: pytest.MonkeyPatch, address: str | None) -> str:
-    monkeypatch.setattr(portable, "published", lambda name: address)
+    monkeypatch.setattr(standalone, "published", lambda name: address)
     notebook = with_text("# Title")
     set_up(notebook)
     source: str = notebook.cells[1].source
@@ -184,7 +184,7 @@ def test_without_an_address_the_setup_cell_states_what_to_do(
 def test_addresses_are_set_in_one_place() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     for name in ("Repository", "Documentation"):
-        address = portable.published(name)
+        address = standalone.published(name)
         assert address is None or address in text
 
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.translator``: quality, size and speed of the translator in the page.
+"""``python -m benchmarks.translator_page``: quality, size and speed of the translator in the page.
 
 The test set is translated by Python with the weights of the checkpoint, by Python with the rounded
 weights of the page, and by the page itself in a headless browser. The page is also timed: reading
@@ -72,7 +72,7 @@ class PageTranslator:
     """Translate this many sentences of each test set only, for a quick test."""
     threads: int = 1
     """CPU threads of Python."""
-    out: Path = record.FOLDER / "translator.json"
+    out: Path = record.FOLDER / "translator-page.json"
     """The record."""
 
     def __call__(self) -> None:
@@ -91,7 +91,7 @@ class PageTranslator:
             **{"split": "test", "beams": BEAMS, "threads": self.threads},
             "browser": f"Chromium {version}, headless",
         }
-        record.write(self.out, "translator", rows, settings=settings, metadata=metadata)
+        record.write(self.out, "translator-page", rows, settings=settings, metadata=metadata)
 
 
 @contextlib.contextmanager

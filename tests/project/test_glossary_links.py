@@ -9,7 +9,7 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 
 from tools import ROOT
 from tools.notebooks import chapters, read
-from tools.portable import LINK
+from tools.standalone import LINK
 
 TERMS = re.findall(r"^### (.+)", (ROOT / "book" / "glossary.md").read_text("utf-8"), re.MULTILINE)
 # Longer terms come first: "causal mask" is not a use of "mask".

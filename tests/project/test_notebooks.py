@@ -8,7 +8,7 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tools import notebooks, portable
+from tools import notebooks, standalone
 from tools.notebooks import (
     NOT_STARTED,
     WIDGET_STATE,
@@ -78,7 +78,7 @@ def test_the_file_has_only_what_the_page_needs(chapter: Path) -> None:
     assert code[0]["id"] == "setup"
     assert code[1]["outputs"][0]["text"] == ["one\n", "two\n", "three\n"]
     setup, *others = [cell["metadata"] for cell in code]
-    assert setup == {"cellView": "form", **portable.FOLDED}
+    assert setup == {"cellView": "form", **standalone.FOLDED}
     assert others == [{}] * 4
 
 

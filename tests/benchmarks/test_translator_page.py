@@ -1,6 +1,6 @@
 """The translator's benchmark: the page and Python translate the same sentences."""
 
-from benchmarks.translator import measure, open_page, table
+from benchmarks.translator_page import measure, open_page, table
 from tfmr.data import corpora
 from tfmr.widgets.translator import find_model
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.line import LENGTHS, by_length, differences
+from benchmarks.architectures import LENGTHS, by_length, differences
 from tfmr.metrics import bleu
 
 REFERENCES = [f"a man number {n} is riding a red bicycle ." for n in range(60)]

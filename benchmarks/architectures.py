@@ -1,4 +1,4 @@
-"""``python -m benchmarks.line``: the book's architectures, from the RNN to the Transformer.
+"""``python -m benchmarks.architectures``: from the RNN to the Transformer.
 
 All systems have the same training set, vocabulary, batches, training time and number of threads,
 and are evaluated with the same search and sacreBLEU. A finished run in the folder of runs is not
@@ -63,7 +63,7 @@ class Line:
     """Parallel runs; at most the number of cores divided by ``threads``."""
     runs: Path = Path("runs/line")
     """The folders of the runs."""
-    out: Path = record.FOLDER / "line.json"
+    out: Path = record.FOLDER / "architectures.json"
     """The record."""
 
     def __call__(self) -> None:
@@ -96,7 +96,7 @@ class Line:
         }
         record.write(
             self.out,
-            "line",
+            "architectures",
             (row for name in names for row in rows[name]),
             settings=settings,
             metadata=metadata,
