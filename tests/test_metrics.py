@@ -1,5 +1,7 @@
 """The metrics against sacreBLEU, and lists that do not fit together."""
 
+from dataclasses import FrozenInstanceError
+
 import pytest
 import sacrebleu
 
@@ -21,6 +23,8 @@ def test_bleu_is_sacrebleus_corpus_bleu() -> None:
     version = f"version:{sacrebleu.__version__}"
     for part in ("nrefs:1", "case:mixed", "tok:13a", "smooth:exp", version):
         assert part in result.signature
+    with pytest.raises(FrozenInstanceError):
+        result.score = 100.0
 
 
 def test_chrf_is_graded() -> None:

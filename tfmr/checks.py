@@ -1,5 +1,7 @@
 """Checks of what a model is given: sizes, tensors, token ids."""
 
+from typing import TypeVar
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -7,6 +9,8 @@ from torch import Tensor, nn
 
 from tfmr.errors import TfmrError
 from tfmr.special_tokens import PAD
+
+State = TypeVar("State")
 
 
 def check_sizes(**sizes: object) -> None:
@@ -128,6 +132,21 @@ def check_start(
             f"max_new_tokens must be an integer from 1 to max_length={max_length}: got "
             f"{max_new_tokens!r}"
         )
+
+
+def check_state(state: object, kind: type[State]) -> State:
+    """``state``; raise :class:`TfmrError` unless it is the state of incremental decoding expected.
+
+    Args:
+        state: the argument of ``step``.
+        kind: the class of the states that ``start`` of the same model returns.
+    """
+    if not isinstance(state, kind):
+        raise TfmrError(
+            f"step() needs the {kind.__name__} that start() of the same model returned: got "
+            f"{type(state).__name__}"
+        )
+    return state
 
 
 def check_length(length: int, max_length: int, side: str) -> None:

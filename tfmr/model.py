@@ -9,11 +9,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from tfmr.attention import padding_mask, recording
-from tfmr.checks import check_ids, check_pairs, check_start, embed
+from tfmr.checks import check_ids, check_pairs, check_start, check_state, embed
 from tfmr.config import TransformerConfig
 from tfmr.decoder import Decoder, DecoderBlock
 from tfmr.encoder import Encoder
-from tfmr.errors import TfmrError
 from tfmr.kv_cache import BlockCache
 from tfmr.layers import Dropout
 from tfmr.position import LearnedPosition, RotaryPosition, SinusoidalPosition
@@ -167,11 +166,7 @@ class Transformer(Translator):
             TfmrError: if the state belongs to another kind of model, an id is outside the
                 vocabulary, or ``max_new_tokens`` is exceeded.
         """
-        if not isinstance(state, TransformerState):
-            raise TfmrError(
-                "expected the TransformerState that start() of this model returned: got "
-                f"{type(state).__name__}"
-            )
+        state = check_state(state, TransformerState)
         check_ids(tokens, "tokens", "rows")
         out = self.decode(tokens.unsqueeze(1), state.memory, state.memory_mask, state.caches)
         return self.scores(out.squeeze(1))

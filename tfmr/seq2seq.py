@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from tfmr.additive_attention import AdditiveAttention
 from tfmr.attention import padding_mask
-from tfmr.checks import check_pairs, check_start, check_tensor, embed
+from tfmr.checks import check_pairs, check_start, check_state, check_tensor, embed
 from tfmr.config import Tie, check_choice, check_dropout, check_positive, check_tie
 from tfmr.errors import TfmrError, require
 from tfmr.layers import Dropout
@@ -274,11 +274,7 @@ class Seq2Seq(Translator):
             TfmrError: if an id is outside the vocabulary, there is not one token per row, or
                 ``state`` comes from another kind of model.
         """
-        if not isinstance(state, Seq2SeqState):
-            raise TfmrError(
-                "step() needs the state that Seq2Seq.start() returned: got a "
-                f"{type(state).__name__}"
-            )
+        state = check_state(state, Seq2SeqState)
         check_tensor(tokens, "tokens")
         if tokens.shape != (len(state.memory) * state.beam,):
             raise TfmrError(

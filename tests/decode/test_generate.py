@@ -13,7 +13,9 @@ from tests.decode.models import (
     SENTENCES,
     Table,
     TableConfig,
+    TableState,
     add_bias,
+    recurrent,
     transformer,
 )
 from tfmr.data.batches import pad
@@ -28,8 +30,10 @@ from tfmr.decode import (
 )
 from tfmr.decode.generate import compact_rows
 from tfmr.errors import TfmrError
+from tfmr.family import GPT, T5, GPTConfig, T5Config
+from tfmr.fast import prepare
 from tfmr.special_tokens import BOS, EOS, PAD
-from tfmr.translator import Translator
+from tfmr.translator import IncrementalModel, Translator
 
 Search = Callable[[Translator, Tensor], list[list[int]]]
 BATCHED: dict[str, Search] = {
@@ -89,6 +93,23 @@ def test_invalid_source(search: str, source: Tensor, message: str) -> None:
 def test_training_mode_is_rejected(search: str) -> None:
     with pytest.raises(TfmrError, match=r"call model.eval\(\) first"):
         BATCHED[search](transformer().train(), pad(SENTENCES))
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        (transformer, "TransformerState"),
+        (recurrent, "Seq2SeqState"),
+        (lambda: prepare(transformer()), "FastState"),
+        (lambda: T5(T5Config(30, 16, 8, 16, 1, 1, 2)), "TransformerState"),
+        (lambda: GPT(GPTConfig(d_model=16, n_heads=2, d_ff=16, vocab=30)), "LanguageModelState"),
+    ],
+)
+def test_a_step_needs_the_state_of_its_model(
+    model: Callable[[], IncrementalModel], kind: str
+) -> None:
+    with pytest.raises(TfmrError, match=rf"{kind} .*got TableState"):
+        model().step(torch.tensor([4]), TableState(torch.tensor([[4]]), 1, 1))
 
 
 def test_compact_rows_moves_as_few_rows_as_possible() -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import FrozenInstanceError
 
 import pytest
 import torch
@@ -207,6 +208,23 @@ def test_low_temperature_and_small_candidate_sets_are_greedy(sampling: dict[str,
 def test_options_out_of_range(options: dict[str, float], message: str) -> None:
     with pytest.raises(TfmrError, match=message):
         Sampling(**options)
+
+
+def test_options_are_checked_once_and_cannot_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Sampling().temperature = 0.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"top_p": 0.9}])
+@pytest.mark.parametrize("bad", [[math.nan, 0, 0], [0, math.inf, 0], [-math.inf] * 3])
+def test_scores_without_a_possible_token_are_an_error(
+    bad: list[float], options: dict[str, float]
+) -> None:
+    """In the second row; the ids below ``EOS`` do not count."""
+    scores = torch.tensor([[math.nan, 0, 1, 2, -math.inf], [0, 0, *bad]])
+    assert Sampling(**options).draw(scores[:1], torch.tensor([0.0])) == 3 - (not options)
+    with pytest.raises(TfmrError, match=r"NaN.*-inf in row 1$"):
+        Sampling(**options).draw(scores, torch.tensor([0.0, 0.5]))
 
 
 def test_each_sentence_needs_a_seed() -> None:

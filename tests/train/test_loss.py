@@ -92,6 +92,12 @@ def test_all_losses_reject_the_same_inputs(unchecked, loss, arguments, message: 
     assert "\n" not in str(error.value)
 
 
+def test_a_message_names_the_argument_of_its_loss(unchecked) -> None:
+    for loss, names in ((cross_entropy, "logits.*vocab"), (of_hidden_vectors, "x.*d_model")):
+        with pytest.raises(TfmrError, match=f"^{names}"):
+            loss(LOGITS[0], IDS)
+
+
 @pytest.mark.parametrize(
     ("weight", "message"),
     [

@@ -163,13 +163,13 @@ def generate(
     while active:
         scores = model.step(tokens, state)
         # The maximum is NaN if any score is.
-        possible = scores[:, generation.lowest :].amax(dim=1).isfinite()
+        possible = scores[:, generation.lowest :].amax(dim=1).isfinite().tolist()
+        if not all(possible):
+            sentence = active[possible.index(False)]
+            raise no_token_possible(sentence, len(generated[sentence]) + 1)
         tokens = choose(scores, active)
         finished = []
-        # The check and the tokens are one transfer from a GPU.
-        for sentence, token in zip(active, tokens.where(possible, -1).tolist(), strict=True):
-            if token < 0:
-                raise no_token_possible(sentence, len(generated[sentence]) + 1)
+        for sentence, token in zip(active, tokens.tolist(), strict=True):
             if token != generation.eos:
                 generated[sentence].append(token)
             at_limit = len(generated[sentence]) == limits[sentence]

@@ -65,11 +65,19 @@ class Sampling:
 
         Rows with fewer candidates than others are filled with tokens of probability zero. Ids below
         ``lowest`` are never candidates; by default ``PAD`` and ``BOS``, the two below ``EOS``.
+
+        Raises:
+            TfmrError: if a row of scores contains NaN or +inf, or only -inf.
         """
         scores = scores[:, lowest:].double()
+        highest = scores.amax(dim=1, keepdim=True)  # NaN if any score is
+        if not highest.isfinite().all():
+            raise TfmrError(
+                "the scores of each row must be finite or -inf, and not all -inf: got NaN, +inf or "
+                f"only -inf in row {highest.isfinite().flatten().tolist().index(False)}"
+            )
         # Subtracting the maximum keeps the quotient from overflowing at a tiny temperature.
-        scores = (scores - scores.amax(dim=1, keepdim=True)) / self.temperature
-        probs = scores.softmax(dim=1)
+        probs = ((scores - highest) / self.temperature).softmax(dim=1)
         n = probs.shape[1]
         if self.top_k is None and self.top_p is None:
             return torch.arange(lowest, lowest + n, device=scores.device).expand_as(probs), probs
@@ -94,13 +102,14 @@ class Sampling:
         """Draw one token per row by inverse transform sampling.
 
         ``uniform`` holds one random number in [0, 1) per row. The token drawn is the first whose
-        cumulative probability exceeds it. For ``lowest``, see :meth:`candidates`.
+        cumulative probability exceeds it. For ``lowest`` and the errors, see :meth:`candidates`.
         """
         tokens, probs = self.candidates(scores, lowest)
         cumulative = probs.cumsum(dim=1)
-        threshold = uniform.unsqueeze(1) * cumulative[:, -1:]  # the total is one up to rounding
+        # The total is one up to rounding. The product is less than it, also after rounding.
+        threshold = uniform.unsqueeze(1) * cumulative[:, -1:]
         index = torch.searchsorted(cumulative, threshold, right=True)
-        return tokens.gather(1, index.clamp(max=cumulative.shape[1] - 1))[:, 0]
+        return tokens.gather(1, index)[:, 0]
 
 
 @torch.inference_mode()

@@ -156,9 +156,7 @@ class Bert(nn.Module):
             "pooler_size_per_head",
             "pooler_type",
         )
-        model = cls(settings)
-        copy_weights(model, tensors, NAMES, folder)
-        return model.eval()
+        return copy_weights(cls(settings), tensors, NAMES, folder)
 
 
 NAMES = [

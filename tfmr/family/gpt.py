@@ -108,15 +108,13 @@ class GPT(LanguageModel):
             "summary_type",
             "summary_use_proj",
         )
-        model = cls(settings)
         # Its linear layers store the transposed matrix, and one layer projects to q, k and v.
         tensors = {
             name: tensor.t() if ".attn.c_" in name or ".mlp.c_" in name else tensor
             for name, tensor in tensors.items()
         }
         tensors = split_columns(tensors, "attn.c_attn", ("attn.w_q", "attn.w_k", "attn.w_v"))
-        copy_weights(model, tensors, NAMES, folder)
-        return model.eval()
+        return copy_weights(cls(settings), tensors, NAMES, folder)
 
 
 NAMES = [

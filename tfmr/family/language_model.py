@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from tfmr.checks import check_ids, check_sizes, embed
-from tfmr.errors import TfmrError, require
+from tfmr.checks import check_ids, check_sizes, check_state, embed
+from tfmr.errors import require
 from tfmr.family.blocks import Block, key_mask
 from tfmr.kv_cache import BlockCache, new_caches
 from tfmr.layers import Dropout
@@ -150,11 +150,7 @@ class LanguageModel(nn.Module):
             TfmrError: if the state belongs to another kind of model, an id is outside the
                 vocabulary, or ``max_new_tokens`` is exceeded.
         """
-        if not isinstance(state, LanguageModelState):
-            raise TfmrError(
-                f"expected the state that LanguageModel.start() returned: got "
-                f"{type(state).__name__}"
-            )
+        state = check_state(state, LanguageModelState)
         out = self._hidden(tokens.unsqueeze(1), state.next_mask(1), state.caches)
         return self.scores(out[:, 0])
 

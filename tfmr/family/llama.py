@@ -243,13 +243,11 @@ class Llama(LanguageModel):
         )
         rope.finish()
         config.finish("pretraining_tp")
-        model = cls(settings)
         tensors = {
             name: interleave_pairs(tensor, d_model // n_heads) if _is_rotated(name) else tensor
             for name, tensor in tensors.items()
         }
-        copy_weights(model, tensors, NAMES, folder)
-        return model.eval()
+        return copy_weights(cls(settings), tensors, NAMES, folder)
 
 
 def _is_rotated(name: str) -> bool:

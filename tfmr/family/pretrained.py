@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from tfmr.errors import TfmrError
 
+Model = TypeVar("Model", bound=nn.Module)
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -167,8 +168,8 @@ def split_columns(
 
 @torch.no_grad()
 def copy_weights(
-    model: nn.Module, tensors: dict[str, Tensor], names: Sequence[Rename], folder: str | Path
-) -> None:
+    model: Model, tensors: dict[str, Tensor], names: Sequence[Rename], folder: str | Path
+) -> Model:
     """Copy the weights of a checkpoint to ``model``; all must be present, none may remain.
 
     Args:
@@ -176,6 +177,9 @@ def copy_weights(
         tensors: the weights, by their names in the checkpoint.
         names: replacements that turn these names into those of the model, applied in order.
         folder: where the checkpoint is, for error messages.
+
+    Returns:
+        ``model``, in evaluation mode.
 
     Raises:
         TfmrError: naming a weight that is missing, has another shape, is unknown to the model, or
@@ -206,6 +210,7 @@ def copy_weights(
         parameter.copy_(renamed[name])
         if not parameter.isfinite().all():
             raise TfmrError(f"{folder}: {name} contains NaN or infinite numbers; copy it again")
+    return model.eval()
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from tfmr.attention import MultiHeadAttention, padding_mask
-from tfmr.checks import check_sizes, embed
+from tfmr.checks import check_sizes, check_state, embed
 from tfmr.config import check_dropout, check_positive
-from tfmr.errors import TfmrError, require
+from tfmr.errors import require
 from tfmr.family.blocks import Block, key_mask
 from tfmr.family.pretrained import Rename, copy_weights, read_checkpoint
 from tfmr.kv_cache import BlockCache, new_caches
@@ -311,10 +311,7 @@ class T5(nn.Module):
             TfmrError: if the state belongs to another kind of model, an id is outside the
                 vocabulary, or ``max_new_tokens`` is exceeded.
         """
-        if not isinstance(state, TransformerState):
-            raise TfmrError(
-                f"expected the state that T5.start() returned: got {type(state).__name__}"
-            )
+        state = check_state(state, TransformerState)
         x = embed(self.embedding, tokens.unsqueeze(1), "target")
         out = self.decoder(x, None, state.memory, state.memory_mask, state.caches)
         return self.scores(out[:, 0])
@@ -351,9 +348,7 @@ class T5(nn.Module):
             eps=config["layer_norm_epsilon"],
         )
         config.finish("n_positions")
-        model = cls(settings)
-        copy_weights(model, tensors, NAMES, folder)
-        return model.eval()
+        return copy_weights(cls(settings), tensors, NAMES, folder)
 
 
 NAMES = [

@@ -165,8 +165,7 @@ class ViT(nn.Module):
         ]:
             if name in tensors and tensors[name].numel() == shapes[ours].numel():
                 tensors[name] = tensors[name].reshape(shapes[ours])
-        copy_weights(model, tensors, NAMES, folder)
-        return model.eval()
+        return copy_weights(model, tensors, NAMES, folder)
 
 
 NAMES = [

@@ -30,12 +30,11 @@ from tfmr.attention import (
     padding_mask,
     unfused_attention,
 )
-from tfmr.checks import check_ids, check_start
+from tfmr.checks import check_ids, check_start, check_state
 from tfmr.config import TransformerConfig
 from tfmr.decoder import DecoderBlock
 from tfmr.dtype import find_units
 from tfmr.encoder import EncoderBlock
-from tfmr.errors import TfmrError
 from tfmr.fast.prepack import concatenated, prepacked_linear
 from tfmr.fast.settings import SMALL_MODEL
 from tfmr.kv_cache import BlockCache, KVCache
@@ -131,11 +130,7 @@ class FastTransformer:
     @torch.no_grad()
     def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
         """See :meth:`tfmr.model.Transformer.step`; the logits are in :attr:`dtype`."""
-        if not isinstance(state, FastState):
-            raise TfmrError(
-                "expected the FastState that start() of this model returned: got "
-                f"{type(state).__name__}"
-            )
+        state = check_state(state, FastState)
         check_ids(tokens, "tokens", "rows")
         x = self._model._embed(
             self._model.target_embedding, tokens.unsqueeze(1), "target", state.position
