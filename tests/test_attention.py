@@ -111,6 +111,34 @@ def test_short_and_long_texts_agree(length: int) -> None:
     assert_close(fused_attention(q, k, v, padding, is_causal=True), both)
 
 
+def test_the_fused_kernel_has_no_second_derivative() -> None:
+    torch.manual_seed(0)
+
+    def second_derivative(attend, length: int) -> torch.Tensor:
+        q = x[:, :, :length].clone().requires_grad_()
+        gradient = torch.autograd.grad(attend(q, q, q).square().sum(), q, create_graph=True)[0]
+        return torch.autograd.grad(gradient.square().sum(), q)[0]
+
+    x = torch.randn(1, 1, SHORT + 1, 8, dtype=torch.double)
+    expected = second_derivative(lambda *x: scaled_dot_product_attention(*x)[0], SHORT)
+    assert_close(second_derivative(fused_attention, SHORT), expected)
+    with pytest.raises(RuntimeError, match="derivative"):
+        second_derivative(fused_attention, SHORT + 1)
+
+
+@pytest.mark.parametrize("padded", [SHORT, SHORT + 1])
+def test_padding_changes_a_sentence_by_rounding_only(padded: int) -> None:
+    """Also where it changes the kernel, because the padded length exceeds SHORT."""
+    torch.manual_seed(0)
+    module, x = MultiHeadAttention(12, 3), torch.randn(1, padded, 12)
+    alone = module(x[:, : SHORT - 1])
+    mask = padding_mask(torch.tensor([[5] * (SHORT - 1) + [0] * (padded - SHORT + 1)]))
+    in_batch = module(x, mask=mask)[:, : SHORT - 1]
+    assert_close(in_batch, alone, rtol=0, atol=1e-6)
+    results = [torch.autograd.grad(out.sum(), module.w_q.weight)[0] for out in (in_batch, alone)]
+    assert_close(*results, rtol=0, atol=1e-4)
+
+
 @pytest.mark.parametrize("length", [SHORT, SHORT + 1])
 def test_a_fully_masked_query_gets_zero_and_no_gradient(length: int) -> None:
     torch.manual_seed(0)
