@@ -65,10 +65,6 @@ class Copy:
             check=False,
         )
 
-    def verify(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-        """Run ``python -m tools.verify`` in the copy."""
-        return self.run("tools.verify", *arguments, **settings)
-
     def stamped(self) -> list[str]:
         """The names of the verified chapters."""
         return sorted(path.stem for path in (self.root / ".verified").glob("*.json"))

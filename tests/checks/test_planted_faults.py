@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from nbformat.v4 import new_code_cell, new_output
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 from safetensors.torch import save_file
 
 from tests.checks.conftest import Copy, cells_of, printing
-from tools import kernel, notebooks, verify
+from tools import kernel, notebooks, plain, verify
 
 
 def assert_fails(done: CompletedProcess[str], *messages: str) -> None:
@@ -74,45 +74,99 @@ MALFORMED = (
 
 
 def test_each_fault_fails_its_cell_only(copy: Copy) -> None:
-    sound, faulty, malformed, other = (f"book/0{n}-x.ipynb" for n in range(1, 5))
+    sound, faulty, malformed, other, varying = (f"book/0{n}-x.ipynb" for n in range(1, 6))
     copy.write(sound, *(cell for cell, _, _ in FAULTS.values()))
     copy.write(faulty, *(cell for pair in FAULTS.values() for cell in pair[:2]))
     copy.write(malformed, *(cell for cell, _ in MALFORMED))
     copy.write(other, printing("1"))
     copy.plant(other, '"execution_count": 2', '"execution_count": 7')
-    done = copy.verify()
+    kernels = "import os; print(os.environ.get('ATEN_CPU_CAPABILITY'))"
+    copy.write(varying, printing(kernels, "None\n"))
+    done = copy.run("tools.verify")
     assert_fails(done)
-    assert verdict(sound, done.stdout) == "verified"
+    assert verdict(sound, done.stdout) == verdict(varying, done.stdout) == "verified"
+    assert not re.search(rf"{sound} +0\.0 s", done.stdout), "the time of a kernel is measured"
     assert verdict(faulty, done.stdout) == "FAILED  outputs differ from the stored ones (see above)"
     for _, message in MALFORMED:
         assert message in verdict(malformed, done.stdout)
     assert verdict(other, done.stdout).startswith(
         "FAILED  not in normal form; run: python -m tools.notebooks normalise"
     )
-    assert copy.stamped() == ["01-x"]
+    assert copy.stamped() == ["01-x", "05-x"]
     found = failures(faulty, done.stdout)
     assert list(found) == [2 * number for number in range(1, 1 + len(FAULTS))]
     for key, text in zip(FAULTS, found.values(), strict=True):
         assert FAULTS[key][2] in text, key
 
-    again = copy.verify(sound)
-    assert again.returncode == 0
-    assert "0 chapters run" in again.stdout
-    assert "1 verified before" in again.stdout
+    for name in (faulty, malformed, other):
+        (copy.root / name).unlink()
+    done = copy.run("tools.plain")
+    assert done.returncode == 1
+    assert verdict(sound, done.stdout) == "verified"
+    [text] = failures(varying, done.stdout).values()
+    assert "Cell outputs differ" in text
+    assert "2 chapters run with plain kernels, 1 failed" in done.stdout
 
 
-def test_a_slow_chapter_and_an_output_that_depends_on_the_settings(copy: Copy) -> None:
-    copy.write("book/01-x.ipynb", printing("import os; print(os.environ['LANGUAGE'])", "en\n"))
-    limit, none = "CHAPTER_SECONDS = 90.0", "CHAPTER_SECONDS = 0.0"
-    copy.plant("tools/verify.py", limit, none)
-    assert_fails(copy.verify(LANGUAGE="en"), "slower than 0 s")
-    assert copy.stamped() == []
-    copy.plant("tools/verify.py", none, limit)
-    assert copy.verify(LANGUAGE="en").returncode == 0
-    assert_fails(copy.verify("--all", "--no-stamp", LANGUAGE="de"), "Cell outputs differ")
-    assert copy.stamped() == ["01-x"], "a run with other settings is not recorded"
-    assert_fails(copy.verify("--all", LANGUAGE="de"), "Cell outputs differ")
-    assert copy.stamped() == [], "a failed chapter is not verified"
+def check_here(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the checks in this process apply to the project in ``root``."""
+    monkeypatch.setattr(verify, "ROOT", root)
+    monkeypatch.setattr(notebooks, "ROOT", root)
+    monkeypatch.setattr(verify, "STAMPS", root / ".verified")
+    monkeypatch.setattr(plain, "RECORD", root / "plain.json")
+
+
+@pytest.fixture
+def outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> verify.Outcome:
+    """The outcome of each run of the only chapter in ``tmp_path``, which reads one file."""
+    check_here(tmp_path, monkeypatch)
+    for name, value in plain.SETTINGS.items():
+        monkeypatch.setenv(name, value)  # restored at the end
+    (tmp_path / "book").mkdir()
+    chapter = new_notebook(cells=[printing("1")])
+    (tmp_path / "book/01-x.ipynb").write_text(notebooks.normal_form(chapter), "utf-8")
+    (tmp_path / "book/read.json").write_text("{}")
+    made = verify.Outcome(passed=True, seconds=verify.CHAPTER_SECONDS, read={"book/read.json"})
+    monkeypatch.setattr(verify, "compare", lambda paths: dict.fromkeys(paths, made))
+    return made
+
+
+def test_a_chapter_is_stamped_if_it_passes_in_time_with_the_usual_settings(
+    outcome: verify.Outcome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stamp = tmp_path / ".verified/01-x.json"
+    outcome.seconds += 1
+    assert verify.main([]) == 1
+    assert f"slower than {verify.CHAPTER_SECONDS:.0f} s" in capsys.readouterr().out
+    assert not stamp.exists()
+    outcome.seconds -= 1
+    assert verify.main([]) == 0
+    assert "1 chapters run" in capsys.readouterr().out
+    outcome.passed = False
+    assert verify.main([]) == 0
+    assert "0 chapters run in 0 s, 1 verified before" in capsys.readouterr().out
+    assert verify.main(["--all", "--no-stamp"]) == 1
+    assert stamp.exists(), "a run with other settings is not recorded"
+    assert verify.main(["--all"]) == 1
+    assert not stamp.exists(), "a failed chapter is not verified"
+
+
+def test_a_chapter_runs_with_plain_kernels_until_it_has_passed(
+    outcome: verify.Outcome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plain.main([]) == 2, "the chapter must be verified before"
+    assert verify.main([]) == 0
+    outcome.passed = False
+    assert plain.main([]) == 1
+    outcome.passed = True
+    for arguments, number in (([], 1), ([], 0), (["--all"], 1)):
+        assert plain.main(arguments) == 0
+        assert f"{number} chapters run with plain kernels, 0 failed" in capsys.readouterr().out
+    (tmp_path / "book/read.json").write_text("[]")
+    assert plain.main([]) == 2
+    assert verify.main([]) == 0
+    assert plain.main([]) == 0
+    assert "1 chapters run with plain kernels, 0 failed" in capsys.readouterr().out
 
 
 def test_the_seconds_of_a_chapter_are_its_own(
@@ -230,7 +284,7 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     (made.root / "book/recorded.json").write_text("{}")
     save_file({"one": torch.zeros(1)}, made.root / "book/recorded.safetensors")
     made.write("book/01-x.ipynb", *BOOK, printing(READING, "1 {} []\n"))
-    done = made.verify()
+    done = made.run("tools.verify")
     assert done.returncode == 0, done.stdout + done.stderr
     return made
 
@@ -248,9 +302,7 @@ def changed(path: Path) -> Iterator[bool]:
 def test_a_chapter_is_run_again_if_something_that_it_read_changed(
     verified: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify, "ROOT", verified.root)
-    monkeypatch.setattr(notebooks, "ROOT", verified.root)
-    monkeypatch.setattr(verify, "STAMPS", verified.root / ".verified")
+    check_here(verified.root, monkeypatch)
     for name in (*READ, *NOT_READ):
         with changed(verified.root / name) as existed:
             why = verify.why_not_verified(verified.root / "book/01-x.ipynb")
@@ -270,10 +322,10 @@ def test_a_chapter_is_run_again_if_something_that_it_read_changed(
 def test_each_fault_in_a_module_that_was_read_is_found_by_running_the_chapter_again(
     verified: Copy,
 ) -> None:
-    modules = {name: (verified.root / name).read_text("utf-8") for name, _, _ in FOUND.values()}
+    modules = {name for name, _, _ in FOUND.values()}
     for fault in FOUND.values():
         verified.plant(*fault)
-    done = verified.verify()
+    done = verified.run("tools.verify")
     assert_fails(
         done, f"book/01-x.ipynb: changed since it was verified: {', '.join(sorted(modules))}"
     )
@@ -282,11 +334,7 @@ def test_each_fault_in_a_module_that_was_read_is_found_by_running_the_chapter_ag
         [number] = (n for n, cell in enumerate(BOOK, start=1) if part in cell.source)
         assert "Unexpected output fields" in found[number], part
         assert "stderr" in found[number], part
-    for name, correct in modules.items():
-        (verified.root / name).write_text(correct, "utf-8")
-    repaired = verified.verify()
-    assert repaired.returncode == 0, repaired.stdout
-    assert "1 chapters run" in repaired.stdout
+    assert verified.stamped() == []
 
 
 def test_a_chapter_that_starts_another_program_may_have_read_every_file() -> None:
@@ -294,24 +342,3 @@ def test_a_chapter_that_starts_another_program_may_have_read_every_file() -> Non
     assert kernel.what_is_read("subprocess.Popen", started) == kernel.ANYTHING
     assert "tfmr/widgets/attention.js" in verify.matching(kernel.ANYTHING)
     assert "tfmr/attention.py" in verify.matching(kernel.ANYTHING)
-
-
-def test_an_output_that_depends_on_the_kernels(copy: Copy) -> None:
-    one, two = "book/01-x.ipynb", "book/02-x.ipynb"
-    copy.write(one, printing("import tfmr.errors"))
-    copy.write(two, printing("import os; print(os.environ.get('ATEN_CPU_CAPABILITY'))", "None\n"))
-    assert copy.run("tools.plain").returncode == 2, "the chapters must be verified before"
-    assert copy.verify().returncode == 0
-    done = copy.run("tools.plain")
-    assert done.returncode == 1
-    assert verdict(one, done.stdout) == "verified"
-    [text] = failures(two, done.stdout).values()
-    assert "Cell outputs differ" in text
-
-    (copy.root / two).unlink()
-    assert "0 chapters run with plain kernels" in copy.run("tools.plain").stdout
-    assert copy.run("tools.plain", "--all").returncode == 0
-    copy.plant("tfmr/errors.py", "class TfmrError", "class  TfmrError")
-    assert copy.run("tools.plain").returncode == 2
-    assert copy.verify().returncode == 0
-    assert "1 chapters run with plain kernels, 0 failed" in copy.run("tools.plain").stdout
