@@ -24,7 +24,7 @@ from tfmr.checkpoint import load_translator
 from tfmr.data import corpora
 from tfmr.decode import translate
 from tfmr.errors import require
-from tfmr.fast import prepare
+from tfmr.fast import cpu_matmul_settings, prepare
 from tfmr.metrics import bleu
 from tfmr.train.config import find_recipe
 from tfmr.train.run import Run
@@ -42,7 +42,7 @@ LENGTHS = (1, 8, 10, 12, 15)
 
 
 @dataclass(frozen=True)
-class Line:
+class Architectures:
     """Train every system with every seed for the same time, and record its scores.
 
     Validation and test set are evaluated after each training time; no setting is chosen on the test
@@ -103,22 +103,23 @@ class Line:
         )
 
 
-def measure(line: Line, system: str, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
+def measure(
+    options: Architectures, system: str, seed: int
+) -> tuple[list[dict[str, Any]], list[str]]:
     """One run: a row for each training time, and the greedy translations of the test set.
 
     The last row has BLEU by source length.
     """
-    torch.set_num_threads(line.threads)
-    torch.set_float32_matmul_precision("medium")
-    corpus = corpora.load("multi30k", line.direction)
+    torch.set_num_threads(options.threads)
+    corpus = corpora.load("multi30k", options.direction)
     recipe = find_recipe(SYSTEMS[system]).with_overrides({"train.seed": seed})
-    folder = line.runs / f"{line.direction}-{SYSTEMS[system]}-{seed}"
+    folder = options.runs / f"{options.direction}-{SYSTEMS[system]}-{seed}"
     run = Run(folder, corpus, recipe, resume=(folder / "recipe.toml").exists())
-    scores = run.train(line.minutes, quiet=True)
+    scores = run.train(options.minutes, quiet=True)
     require(
-        {row["minutes"] for row in scores} == set(line.minutes),
+        {row["minutes"] for row in scores} == set(options.minutes),
         f"{folder} was evaluated after {[row['minutes'] for row in scores]} minutes, expected "
-        f"{list(line.minutes)}: use the same --minutes, or another folder for --runs",
+        f"{list(options.minutes)}: use the same --minutes, or another folder for --runs",
     )
     metadata = json.loads((folder / "scores.json").read_text("utf-8"))
     common = {
@@ -131,7 +132,9 @@ def measure(line: Line, system: str, seed: int) -> tuple[list[dict[str, Any]], l
     rows = [common | row for row in scores]
     model, tokenizer = load_translator(folder)
     sources = [source for source, _ in corpus.test]
-    outputs = translate(prepare(model), tokenizer, sources, detokenise=False)
+    prepared = prepare(model)
+    with cpu_matmul_settings(prepared, rows=len(sources)):
+        outputs = translate(prepared, tokenizer, sources, detokenise=False)
     rows[-1] |= by_length(outputs, corpus.test)
     return rows, outputs
 
@@ -178,4 +181,4 @@ def differences(
 
 
 if __name__ == "__main__":
-    record.run(Line)
+    record.run(Architectures)

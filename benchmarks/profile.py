@@ -18,7 +18,7 @@ from tqdm import tqdm
 from benchmarks import record
 from benchmarks.record import Record, Row
 from benchmarks.speed import OWN, TASKS, Speed, Task, title
-from benchmarks.systems import Arithmetic
+from benchmarks.systems import Precision
 from benchmarks.tables import NOTHING, Claims, grouped, markdown
 from benchmarks.timing import run_in_new_process
 from benchmarks.workload import token_pairs
@@ -55,7 +55,7 @@ class Profile:
     """Tasks to profile."""
     rounds: int = 3
     """Profiled rounds, after one warm-up round."""
-    precision: Arithmetic = "fp32"
+    precision: Precision = "fp32"
     """fp32 or bf16."""
     seed: int = 0
     """Seed of weights, batches and sentences."""
@@ -71,7 +71,6 @@ class Profile:
             rows += run_in_new_process(self.profile, task, pairs)
         settings = {
             **{name: getattr(self, name) for name in ("rounds", "seed")},
-            "float32_matmul_precision": "medium",
             "data": data,
         }
         record.write(self.out, "profile", rows, settings=settings, metadata=metadata)
@@ -80,7 +79,6 @@ class Profile:
         """The rows of a task, profiled after one warm-up round."""
         speed = Speed(peers=(), precisions=(self.precision,), rounds=self.rounds, seed=self.seed)
         work = speed.prepare(task, pairs).work[OWN, self.precision]
-        torch.set_float32_matmul_precision("medium")
         work(0)
         with profile(activities=[ProfilerActivity.CPU], acc_events=True) as profiler:
             for k in range(1, self.rounds + 1):

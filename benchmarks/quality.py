@@ -6,11 +6,9 @@ and what it learns per step. The systems train in turns of one minute, so that a
 machine affects all of them.
 """
 
-import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -19,9 +17,8 @@ from tqdm import tqdm
 from benchmarks import record
 from benchmarks.peers import build
 from benchmarks.record import Record, Row
-from benchmarks.speed import OWN, exact_settings
+from benchmarks.speed import OWN
 from benchmarks.tables import RANGE, Claims, count, grouped, markdown, select, spread
-from benchmarks.timing import time_interleaved
 from tfmr.config import TransformerConfig
 from tfmr.data import corpora
 from tfmr.data.batches import Batches
@@ -29,17 +26,15 @@ from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import require
-from tfmr.fast import prepare
+from tfmr.fast import cpu_matmul_settings, prepare
 from tfmr.metrics import bleu
 from tfmr.model import Transformer
 from tfmr.train.config import TrainConfig, find_recipe
-from tfmr.train.trainer import StepRecord, Trainer
+from tfmr.train.trainer import Trainer
 from tfmr.translator import Translator
 
 TURN = 60.0
 """Seconds of training per turn."""
-TRIALS = 3
-"""Steps with each value of float32_matmul_precision, to find the faster one for a system."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +106,7 @@ class Quality:
             model = build(name, peer_config, config.dropout)
             title = model.title
         train = replace(train, peak_lr=self.peak_lrs.get(name, train.peak_lr))
-        setting = faster_setting(model, batches, train)
-        return SystemRun(title, Trainer(model, batches, train), setting)
+        return SystemRun(title, Trainer(model, batches, train))
 
     def _train(
         self, runs: Sequence["SystemRun"], corpus: Corpus, tokenizer: Tokenizer, seed: int
@@ -124,7 +118,7 @@ class Quality:
                 while any(run.trainer.seconds < 60 * minutes for run in runs):
                     for run in runs:
                         before = run.trainer.seconds
-                        run.train(min(before + TURN, 60 * minutes))
+                        run.trainer.run(seconds=min(before + TURN, 60 * minutes))
                         bar.update(round(run.trainer.seconds - before))
                 for run in runs:
                     bar.set_postfix_str(f"evaluating {run.title}")
@@ -139,52 +133,29 @@ class SystemRun:
 
     title: str
     trainer: Trainer
-    setting: str
-    """The faster value of float32_matmul_precision for this system."""
-
-    def train(self, seconds: float) -> list[StepRecord]:
-        """Train until the total training time is ``seconds``."""
-        torch.set_float32_matmul_precision(self.setting)
-        return self.trainer.run(seconds=seconds)
 
     def evaluate(self, corpus: Corpus, tokenizer: Tokenizer, limit: int | None) -> dict[str, Any]:
         """BLEU of the averaged weights with beam search, and the number of steps."""
-        torch.set_float32_matmul_precision(self.setting)
         model = self.trainer.averaged_model()
+        prepared = prepare(model)
 
         def scored(pairs: Sequence[SentencePair]) -> Any:
             sources = [source for source, _ in pairs]
-            texts = translate(prepare(model), tokenizer, sources, beam=4, detokenise=False)
+            with cpu_matmul_settings(prepared, rows=4 * len(sources)):
+                texts = translate(prepared, tokenizer, sources, beam=4, detokenise=False)
             return bleu(texts, [target for _, target in pairs])
 
         valid, test = scored(corpus.valid[:limit]), scored(corpus.test[:limit])
         return {
             "system": self.title,
             "parameters": model.count_parameters(),
-            "float32_matmul_precision": self.setting,
+            "precision": self.trainer.arithmetic.name,
             "steps": self.trainer.steps_done,
             "epoch": self.trainer.epoch,
             "valid_bleu_beam4": valid.score,
             "test_bleu_beam4": test.score,
             "signature": test.signature,
         }
-
-
-def faster_setting(model: Translator, batches: Batches, train: TrainConfig) -> str:
-    """The value of float32_matmul_precision at which a copy of ``model`` trains faster."""
-    some = [batch for batch, _ in zip(batches.epoch(0), range(TRIALS + 1), strict=False)]
-    trainer = Trainer(copy.deepcopy(model), batches, train)
-
-    def at(setting: str) -> Any:
-        def step(k: int) -> None:
-            torch.set_float32_matmul_precision(setting)
-            trainer.step(some[k % len(some)])
-
-        return step
-
-    settings = {setting: at(setting) for setting in exact_settings("cpu")}
-    seconds = time_interleaved(settings, rounds=TRIALS)
-    return min(seconds, key=lambda setting: median(seconds[setting]))
 
 
 def scored(rows: Iterable[Row]) -> dict[str, str]:

@@ -6,9 +6,9 @@ hidden states. The systems run in turn within each round, one process per task
 (:mod:`benchmarks.timing`).
 
 Every system is measured in fp32 and in bf16. On a CPU, PyTorch's process-wide setting
-``float32_matmul_precision`` selects the library that multiplies fp32 matrices, and the faster one
-depends on the system. So fp32 is measured at both ends of that setting, as long as the result has
-the accuracy of fp32, and each system is reported at its faster one.
+``float32_matmul_precision`` selects the library that multiplies fp32 matrices. tfmr chooses it
+itself (:mod:`tfmr.dtype`). A peer is measured in fp32 at both ends of that setting, as long as the
+result has the accuracy of fp32, and reported at the faster one.
 """
 
 import copy
@@ -26,7 +26,7 @@ from tqdm import tqdm
 from benchmarks import record
 from benchmarks.peers import PEERS, build
 from benchmarks.record import Record, Row
-from benchmarks.systems import DTYPES, Arithmetic, Work, decoding, training
+from benchmarks.systems import Precision, Work, decoding, training
 from benchmarks.tables import NOTHING, Claims, grouped, markdown, select
 from benchmarks.timing import device_clock, ratio, run_in_new_process, time_interleaved
 from benchmarks.workload import (
@@ -39,7 +39,7 @@ from benchmarks.workload import (
 )
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import IdPair, collate
-from tfmr.dtype import find_units
+from tfmr.dtype import Arithmetic, find_units
 from tfmr.errors import require
 from tfmr.model import Transformer
 from tfmr.train.config import TrainConfig
@@ -61,6 +61,9 @@ STEPS = 30
 SENTENCES = {"greedy": 64, "beam": 64, "single": 8}
 """Sentences per round; those of ``"single"`` are translated one at a time."""
 BEAM = 4
+HIGHEST, MEDIUM = Arithmetic("fp32", "highest"), Arithmetic("fp32", "medium")
+"""The ends of PyTorch's setting for fp32 matrices."""
+CHOSEN = "chosen by tfmr"
 FP32_ERROR = 1e-6
 """The largest relative error of a matrix multiplication that counts as fp32."""
 EXAMPLE = collate([([5, 6, 7, 8], [9, 10, 11]), ([12, 13], [14, 15, 16, 17, 18])])
@@ -71,15 +74,16 @@ class Variant(NamedTuple):
     """A system in one of its settings."""
 
     system: str
-    precision: Arithmetic
+    precision: Precision
     float32_matmul_precision: str
+    """:data:`CHOSEN`, or the value of PyTorch's setting."""
 
 
 @dataclass
 class PreparedTask:
     """What every system does in round ``k``, and how much work that is."""
 
-    work: dict[tuple[str, Arithmetic], Work] = field(default_factory=dict)
+    work: dict[tuple[str, Precision], Work] = field(default_factory=dict)
     """By system and precision."""
     parameters: dict[str, int] = field(default_factory=dict)
     tokens: list[int] = field(default_factory=list)
@@ -101,7 +105,7 @@ class Speed:
     """Tasks to measure."""
     peers: tuple[str, ...] = PEERS
     """Systems to compare tfmr with: torch, marian, x-transformers."""
-    precisions: tuple[Arithmetic, ...] | None = None
+    precisions: tuple[Precision, ...] | None = None
     """fp32, bf16 or both. Default: both, but fp32 alone on a CPU without bf16 instructions."""
     rounds: int | None = None
     """Measured rounds per task, after one warm-up round. Default: 5 to 11, by task."""
@@ -130,7 +134,9 @@ class Speed:
         settings = {
             **{"seed": self.seed, "device": self.device, "data": data, "dropout": DROPOUT},
             **{"max_new_tokens": STEPS, "beam": BEAM, "sentences": SENTENCES},
-            "matmul_error": {s: matmul_error(s, self.device) for s in ("highest", "medium")},
+            "matmul_error": {
+                each.matmul: matmul_error(each, self.device) for each in (HIGHEST, MEDIUM)
+            },
             "bf16": self._describe_bf16(),
         }
         name = "speed" if self.device == "cpu" else f"speed-{self.device}"
@@ -142,11 +148,14 @@ class Speed:
         if self.threads is not None:
             torch.set_num_threads(self.threads)
         prepared = self.prepare(task, pairs)
-        fp32_settings = exact_settings(self.device)
+        exact = exact_settings(self.device)
         functions: dict[Variant, Callable[[int], object]] = {}
         for (system, precision), work in prepared.work.items():
-            for setting in fp32_settings if precision == "fp32" else ("medium",):
-                variant = Variant(system, precision, setting)
+            if system == OWN:
+                functions[Variant(system, precision, CHOSEN)] = work
+                continue
+            for setting in exact if precision == "fp32" else (MEDIUM,):
+                variant = Variant(system, precision, setting.matmul)
                 functions[variant] = functools.partial(_at, setting, work)
         rounds = self._rounds(task)
         with tqdm(total=len(functions) * (rounds + 1), desc=task, leave=False) as bar:
@@ -174,7 +183,7 @@ class Speed:
     def _rounds(self, task: str) -> int:
         return ROUNDS[task] if self.rounds is None else self.rounds
 
-    def _precisions(self) -> tuple[Arithmetic, ...]:
+    def _precisions(self) -> tuple[Precision, ...]:
         return default_precisions(self.device) if self.precisions is None else self.precisions
 
     def _describe_bf16(self) -> str:
@@ -231,18 +240,17 @@ class Speed:
     def _add_peak(self, prepared: PreparedTask) -> None:
         """Add the multiplication of two large matrices in every precision."""
         for precision in self._precisions():
-            a, b = (
-                torch.randn(SIZE, SIZE, device=self.device).to(DTYPES[precision]) for _ in range(2)
-            )
+            dtype = Arithmetic(precision).dtype
+            a, b = (torch.randn(SIZE, SIZE, device=self.device).to(dtype) for _ in range(2))
             prepared.work[PEAK, precision] = functools.partial(_multiply, a, b)
 
     def _models(self, config: TransformerConfig) -> dict[str, Translator]:
         """Every system by its title, tfmr first; the peers after they passed their checks."""
-        torch.set_float32_matmul_precision("highest")
         torch.manual_seed(self.seed)
         models: dict[str, Translator] = {OWN: Transformer(replace(config, dropout=DROPOUT))}
         for name in self.peers:
-            build(name, config, DROPOUT).check_agreement(EXAMPLE)
+            with HIGHEST.applied():
+                build(name, config, DROPOUT).check_agreement(EXAMPLE)
             peer = build(name, config, DROPOUT)
             models[peer.title] = peer
         return {name: model.to(self.device) for name, model in models.items()}
@@ -296,33 +304,33 @@ def _rate(amounts: Iterable[int | float], seconds: Iterable[float]) -> float:
     return median(amount / second for amount, second in zip(amounts, seconds, strict=True))
 
 
-def _at(setting: str, work: Work, k: int) -> None:
+def _at(setting: Arithmetic, work: Work, k: int) -> None:
     """``work`` at a value of ``float32_matmul_precision``."""
-    torch.set_float32_matmul_precision(setting)
-    work(k)
+    with setting.applied():
+        work(k)
 
 
-def default_precisions(device: str) -> tuple[Arithmetic, ...]:
+def default_precisions(device: str) -> tuple[Precision, ...]:
     """fp32, and bf16 if the device has instructions for it."""
     return ("fp32", "bf16") if find_units(torch.device(device)).bf16 else ("fp32",)
 
 
-def exact_settings(device: str) -> tuple[str, ...]:
+def exact_settings(device: str) -> tuple[Arithmetic, ...]:
     """The values of ``float32_matmul_precision`` at which fp32 is multiplied in fp32.
 
     ``"medium"`` allows PyTorch to use bf16, which it does on GPUs and on CPUs with matrix units.
     """
-    exact = matmul_error("medium", device) < FP32_ERROR
-    return ("highest", "medium") if exact else ("highest",)
+    exact = matmul_error(MEDIUM, device) < FP32_ERROR
+    return (HIGHEST, MEDIUM) if exact else (HIGHEST,)
 
 
-def matmul_error(setting: str, device: str) -> float:
+def matmul_error(setting: Arithmetic, device: str) -> float:
     """The error of an fp32 matrix multiplication relative to the norm of the exact result."""
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(256, 256, generator=generator) for _ in range(2))
     exact = a.double() @ b.double()
-    torch.set_float32_matmul_precision(setting)
-    product: Tensor = (a.to(device) @ b.to(device)).cpu()
+    with setting.applied():
+        product: Tensor = (a.to(device) @ b.to(device)).cpu()
     return float(f"{float((product - exact).norm() / exact.norm()):.1e}")
 
 

@@ -3,7 +3,7 @@
 import copy
 import functools
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Literal
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from benchmarks.peers import Peer
 from tfmr.data.batches import Batch, Batches
 from tfmr.decode import beam_search, greedy_search
+from tfmr.dtype import Arithmetic
 from tfmr.errors import TfmrError
 from tfmr.fast import cpu_matmul_settings, prepare
 from tfmr.special_tokens import EOS
@@ -23,9 +24,8 @@ from tfmr.train.schedule import learning_rate
 from tfmr.train.trainer import Trainer
 from tfmr.translator import DecoderState, IncrementalTranslator, Translator
 
-Arithmetic = Literal["fp32", "bf16"]
-"""The type in which matrices are multiplied."""
-DTYPES: dict[Arithmetic, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16}
+Precision = Literal["fp32", "bf16"]
+"""The precisions that are compared, of those in :data:`tfmr.dtype.Precision`."""
 Work = Callable[[int], object]
 """What a system does in round ``k``."""
 Sources = Int[Tensor, "_ _"]
@@ -33,7 +33,7 @@ Translate = Callable[[Sources], Sequence[Sequence[int]]]
 
 
 def training(
-    model: Translator, batches: Sequence[Batch], config: TrainConfig, precision: Arithmetic
+    model: Translator, batches: Sequence[Batch], config: TrainConfig, precision: Precision
 ) -> Work:
     """One training step on batch ``k``: tfmr with its :class:`Trainer`, a peer with a plain loop.
 
@@ -43,7 +43,7 @@ def training(
     """
     config = replace(config, precision=precision)
     if isinstance(model, Peer):
-        return _PeerTraining(model, batches, config)
+        return _PeerTraining(model, batches, config, Arithmetic(precision))
     # Batches are passed to the trainer one by one, so its own source of batches is a placeholder.
     placeholder = Batches([([EOS], [EOS])], tokens_per_batch=2, seed=0, max_length=2)
     trainer = Trainer(model, placeholder, config)
@@ -53,8 +53,11 @@ def training(
 class _PeerTraining:
     """The usual training loop around a model that returns logits; bf16 by ``torch.autocast``."""
 
-    def __init__(self, model: Peer, batches: Sequence[Batch], config: TrainConfig) -> None:
+    def __init__(
+        self, model: Peer, batches: Sequence[Batch], config: TrainConfig, arithmetic: Arithmetic
+    ) -> None:
         self.model, self.batches, self.config = model, batches, config
+        self.arithmetic = arithmetic
         self.optimizer = torch.optim.Adam(
             model.parameters(),
             lr=learning_rate(1, config.peak_lr, config.warmup),
@@ -66,9 +69,7 @@ class _PeerTraining:
     def __call__(self, k: int) -> float:
         batch = self.batches[k]
         self.model.train()
-        bf16 = self.config.precision == "bf16"
-        device = batch.source.device.type
-        with torch.autocast(device, torch.bfloat16) if bf16 else nullcontext():
+        with self.arithmetic.autocast(batch.source.device):
             logits = self.model(batch.source, batch.target_in)
             loss = cross_entropy(
                 logits, batch.target_out, label_smoothing=self.config.label_smoothing
@@ -85,7 +86,7 @@ def decoding(
     sources: Sequence[Sequence[Sources]],
     steps: int,
     beam: int,
-    precision: Arithmetic,
+    precision: Precision,
 ) -> Work | None:
     """The translation of all batches in ``sources[k]``, ``steps`` tokens per sentence.
 
@@ -101,7 +102,7 @@ def decoding(
     model.eval()
     name = type(model).__name__
     if not isinstance(model, Peer):
-        prepared = prepare(model, dtype=DTYPES[precision])
+        prepared = prepare(model, dtype=Arithmetic(precision).dtype)
         translate = _own_search(EosSuppressed(prepared), beam)
         rows = len(sources[0][0]) * beam
         own_settings = functools.partial(cpu_matmul_settings, prepared, rows)
@@ -110,14 +111,13 @@ def decoding(
         return None
     cast = precision == "bf16" and model.bf16_weights
     peer = copy.deepcopy(model).to(torch.bfloat16) if cast else model
-    autocast = precision == "bf16" and not model.bf16_weights
+    autocast = Arithmetic("fp32" if cast else precision)
     translate = (
         (lambda source: peer.search(source, steps, beam).tolist())
         if peer.searches
         else _own_search(EosSuppressed(peer), beam)
     )
-    device = sources[0][0].device.type
-    settings = functools.partial(torch.autocast, device, torch.bfloat16, enabled=autocast)
+    settings = functools.partial(autocast.autocast, sources[0][0].device)
     return _checked(name, sources, steps, translate, settings)
 
 

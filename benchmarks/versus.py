@@ -22,7 +22,7 @@ from tqdm import tqdm
 from benchmarks import record
 from benchmarks.record import Record, Row
 from benchmarks.speed import TASKS, Task, default_precisions, title
-from benchmarks.systems import Arithmetic
+from benchmarks.systems import Precision
 from benchmarks.tables import Claims, markdown
 from benchmarks.timing import ratio, time_interleaved
 from benchmarks.workload import token_pairs
@@ -68,7 +68,7 @@ class Versus:
     """The root folder of the other checkout, for example a git worktree."""
     tasks: tuple[Task, ...] = TASKS
     """Tasks to measure."""
-    precisions: tuple[Arithmetic, ...] | None = None
+    precisions: tuple[Precision, ...] | None = None
     """fp32, bf16 or both. Default: both, but fp32 alone on a CPU without bf16 instructions."""
     rounds: int = 20
     """Measured rounds per task and precision, after one warm-up round."""
@@ -98,7 +98,7 @@ class Versus:
         }
         record.write(self.out, "versus", rows, settings=settings, metadata=metadata)
 
-    def measure(self, task: Task, precision: Arithmetic, pairs: Path) -> dict[str, Any]:
+    def measure(self, task: Task, precision: Precision, pairs: Path) -> dict[str, Any]:
         """A row of the record: one task in one precision."""
         arguments = [task, precision, str(self.rounds), str(pairs)]
         with worker(record.ROOT, arguments) as new, worker(self.checkout, arguments) as old:

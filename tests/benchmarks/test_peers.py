@@ -13,10 +13,11 @@ from torch import nn
 from benchmarks.peers import build
 from benchmarks.peers.peer import Peer, parent_rows, selected_rows
 from benchmarks.peers.torch_nn import TorchNN
-from benchmarks.systems import DTYPES, Arithmetic, decoding, training
+from benchmarks.systems import Precision, decoding, training
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import collate
 from tfmr.decode import beam_search, greedy_search
+from tfmr.dtype import Arithmetic
 from tfmr.errors import TfmrError
 from tfmr.fast import prepare
 from tfmr.model import Transformer
@@ -33,11 +34,8 @@ SOURCE = torch.tensor([[5, 6, 7, 8], [12, 13, PAD, PAD], [20, 21, 22, PAD]])
 
 
 @pytest.fixture(autouse=True)
-def precision():
-    before = torch.get_float32_matmul_precision()
+def seed() -> None:
     torch.manual_seed(0)
-    yield
-    torch.set_float32_matmul_precision(before)
 
 
 def pair(**changes: object) -> tuple[Transformer, Peer]:
@@ -177,7 +175,7 @@ def test_a_peer_uses_its_own_search_or_none() -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_peer_decodes_in_the_given_precision(precision: Arithmetic) -> None:
+def test_a_peer_decodes_in_the_given_precision(precision: Precision) -> None:
     _, peer = pair(max_length=8)
     work = decoding(peer, [[SOURCE]], 8, 1, precision)
     seen: set[torch.dtype] = set()
@@ -191,13 +189,13 @@ def test_a_peer_decodes_in_the_given_precision(precision: Arithmetic) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nn.Embedding, "forward", forward)
         work(0)
-    assert seen == {DTYPES[precision]}
+    assert seen == {Arithmetic(precision).dtype}
     assert peer.output.weight.dtype == torch.float32
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_tfmr_decodes_with_a_snapshot_in_the_given_precision(
-    precision: Arithmetic, monkeypatch: pytest.MonkeyPatch
+    precision: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, _ = pair(max_length=8)
     calls: list[torch.dtype] = []
@@ -211,4 +209,4 @@ def test_tfmr_decodes_with_a_snapshot_in_the_given_precision(
     assert work is not None
     work(0)
     work(1)
-    assert calls == [DTYPES[precision]]
+    assert calls == [Arithmetic(precision).dtype]

@@ -9,7 +9,7 @@ import torch
 from benchmarks import quality, record, speed, versus
 from benchmarks.quality import Quality
 from benchmarks.record import read
-from benchmarks.speed import PEAK, Speed, exact_settings, matmul_error
+from benchmarks.speed import CHOSEN, HIGHEST, OWN, PEAK, Speed, exact_settings, matmul_error
 from benchmarks.versus import Versus
 from benchmarks.workload import (
     LENGTHS,
@@ -34,17 +34,14 @@ PAIRS = generated_pairs()[:300]
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch):
-    """Small models and generated sentences; restore PyTorch's setting."""
-    before = torch.get_float32_matmul_precision()
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small models and generated sentences."""
     monkeypatch.setitem(SETTINGS, "A", Setting(16, 2, 32, 1, 100))
     monkeypatch.setitem(SETTINGS, "B", Setting(16, 4, 16, 1, None))
     monkeypatch.setattr(speed, "token_pairs", lambda: (PAIRS, "generated"))
     monkeypatch.setattr(speed, "SIZE", 32)
     monkeypatch.setattr(speed, "STEPS", 8)
     monkeypatch.setattr(speed, "SENTENCES", {"greedy": 3, "beam": 2, "single": 2})
-    yield
-    torch.set_float32_matmul_precision(before)
 
 
 def test_every_system_is_measured_in_both_precisions(tmp_path: Path, in_process: list[str]) -> None:
@@ -56,7 +53,9 @@ def test_every_system_is_measured_in_both_precisions(tmp_path: Path, in_process:
     systems = ("tfmr", "torch.nn.Transformer", PEAK)
     assert seen == {(t, p, s) for t in speed.TASKS for p in ("fp32", "bf16") for s in systems}
     settings = {row["float32_matmul_precision"] for row in record["rows"]}
-    assert settings == {*exact_settings("cpu"), "medium"}
+    assert settings == {*(each.matmul for each in exact_settings("cpu")), "medium", CHOSEN}
+    own = [(row["task"], row["precision"]) for row in record["rows"] if row["system"] == OWN]
+    assert len(set(own)) == len(own), "tfmr chooses its own arithmetic: measured once"
     assert all(len(row["seconds"]) == 2 for row in record["rows"])
     assert all("share_of_peak" in row for row in record["rows"] if row["system"] != PEAK)
     greedy = next(r for r in record["rows"] if (r["task"], r["system"]) == ("greedy", "tfmr"))
@@ -104,8 +103,8 @@ def test_a_folder_that_is_no_checkout_raises(tmp_path: Path) -> None:
 
 
 def test_highest_is_exact() -> None:
-    assert 0 < matmul_error("highest", "cpu") < 1e-6
-    assert exact_settings("cpu")[0] == "highest"
+    assert 0 < matmul_error(HIGHEST, "cpu") < 1e-6
+    assert exact_settings("cpu")[0] == HIGHEST
 
 
 def test_generated_pairs_have_the_recorded_lengths() -> None:

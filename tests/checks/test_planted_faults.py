@@ -140,6 +140,9 @@ def test_a_chapter_is_stamped_if_it_passes_in_time_with_the_usual_settings(
     assert f"slower than {verify.CHAPTER_SECONDS:.0f} s" in capsys.readouterr().out
     assert not stamp.exists()
     outcome.seconds -= 1
+    assert verify.main(["--no-stamp"]) == 0
+    assert not stamp.exists()
+    capsys.readouterr()
     assert verify.main([]) == 0
     assert "1 chapters run" in capsys.readouterr().out
     outcome.passed = False
