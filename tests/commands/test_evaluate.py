@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.commands.conftest import Command
+from tfmr import checkpoint
 from tfmr.checkpoint import load_translator
 from tfmr.data import corpora, pocket
+from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.metrics import Bleu, bleu
 
@@ -65,6 +67,48 @@ def test_the_direction_of_own_files_is_not_checked(command: Command, model: Path
         Path(name).write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
     out, _ = command("evaluate", "--model", model, "--files", "a", "b", "--beam", 1)
     assert json.loads(out)["sentences"] == len(pairs)
+
+
+def test_the_default_corpus_is_that_of_the_model(
+    monkeypatch: pytest.MonkeyPatch, command: Command, model: Path
+) -> None:
+    loaded = []
+
+    def load(name: str, direction: str) -> Corpus:
+        loaded.append((name, direction))
+        return pocket.split("en-fr", 100, 4, 9)
+
+    monkeypatch.setattr(corpora, "load", load)
+    command("evaluate", "--model", model, "--beam", 1)
+    assert loaded == [("pocket", "en-fr")]
+
+
+def test_a_model_of_own_files_without_its_test_set_needs_files(
+    rejected, model: Path, tmp_path: Path
+) -> None:
+    saved = checkpoint.load(model / "model.safetensors")
+    saved.metadata["corpus"] = "your files"
+    checkpoint.save(tmp_path / "exported.safetensors", saved)
+    line = rejected("evaluate", "--model", "exported.safetensors")
+    assert "test-set.tsv" in line
+    assert "--files" in line
+
+
+def test_lines_that_cannot_be_scored_are_counted(
+    command: Command, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = pocket.generate("en-fr", 6, 0)
+    Path("a").write_text("\n".join([*(s for s, _ in pairs), "", "the owl " * 40, "zzz"]))
+    Path("b").write_text("\n".join([*(t for _, t in pairs), "le hibou dort .", "b", "c"]))
+    out, err = command("evaluate", "--model", model, "--files", "a", "b", "--beam", 1)
+    scores = json.loads(out)
+    assert (scores["sentences"], scores["failed"]) == (8, 2)
+    assert "test: 1 not used, empty: a sentence is missing (a:7)" in err
+    assert "a:8: sentence 7 has 81 tokens and the model's max_length is 20" in err
+    assert "a:9: sentence 8 has words outside the model's vocabulary: zzz" in err
+    hypotheses = translate(*load_translator(model), [s for s, _ in pairs], detokenise=False)
+    references = [*(t for _, t in pairs), "b", "c"]
+    assert scores["bleu"] == bleu([*hypotheses, "", ""], references).score
 
 
 def test_the_arithmetic_is_recorded(

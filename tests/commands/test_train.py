@@ -97,6 +97,52 @@ def test_pairs_that_are_too_long_are_reported_at_the_start(train) -> None:
     assert results["dropped_pairs"] == dropped
 
 
+def test_separate_files_are_kept_in_the_run_directory(train, command) -> None:
+    pairs = pocket.generate("en-fr", 60, 0)
+    for name, part in {
+        "train.tsv": pairs[:50],
+        "dev.csv": pairs[50:54],
+        "t.tsv": pairs[54:],
+    }.items():
+        comma = "," if name.endswith("csv") else "\t"
+        rows = ["fr" + comma + "en", *(comma.join(pair[::-1]) for pair in part)]
+        Path(name).write_text("\n".join(rows), encoding="utf-8")
+    with Path("t.tsv").open("a", encoding="utf-8") as file:
+        file.write(f"\n\n{'trop ' * 200}\ttoo long\n")
+    given = ("--files", "train.tsv", "--valid", "dev.csv", "--test", "t.tsv", "--header")
+    [row], err = train(*given, "--direction", "en-fr", "--steps", 1, "--out", "a")
+    assert "test: 1 not used, empty: a sentence is missing (t.tsv:8)" in err
+    assert (
+        "test: 1 not used, too long: a sentence has more than 128 tokens (model.max_length) " in err
+    )
+    assert "(t.tsv:9)" in err
+    kept = [Path("a", name).read_text("utf-8").splitlines() for name in
+            ("validation-set.tsv", "test-set.tsv")]  # fmt: skip
+    assert kept == [["\t".join(pair) for pair in part] for part in (pairs[50:54], pairs[54:])]
+    assert row["test_sentences"] == 6
+    out, _ = command("evaluate", "--model", "a", "--beam", 1)
+    scores = json.loads(out)
+    assert (scores["sentences"], scores["bleu"]) == (6, row["test_bleu"])
+    trained = json.loads(Path("a/scores.json").read_text("utf-8"))
+    assert trained["sentence_pairs"] == {"train": 50, "valid": 4, "test": 6}
+
+
+def test_the_held_out_sentences_are_those_that_evaluate_scores(train, command) -> None:
+    pairs = pocket.generate("en-fr", 80, 0)
+    for side, name in enumerate("ab"):
+        lines = ["" if side and n == 3 else pair[side] for n, pair in enumerate(pairs)]
+        Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    [row], err = train("--files", "a", "b", "--steps", 1)
+    assert "train: 1 not used, empty: a sentence is missing (b:4)" in err
+    folder = Path("runs/your-files-source-target")
+    sources = [line.split("\t")[0] for line in (folder / "test-set.tsv").read_text().splitlines()]
+    assert len(sources) == 4
+    Path("a").unlink()
+    out, _ = command("evaluate", "--model", folder, "--beam", 2)
+    assert json.loads(out)["bleu"] == row["test_bleu_beam2"]
+    assert json.loads(out)["sentences"] == 4
+
+
 def test_the_folder_is_named_like_the_recipe_which_a_resume_reads(train) -> None:
     Path("own.toml").write_text(find_recipe("pocket").with_overrides({"train.warmup": 9}).to_toml())
     train("--recipe", "own.toml", "--steps", 2, "--direction", "en-ko")
@@ -186,6 +232,8 @@ def test_patience(train) -> None:
     [
         (("--recipe", "wmt14-base"), "--files SOURCE TARGET"),
         (("--corpus", "pocket", "--files", "a", "b"), "--corpus or --files"),
+        (("--valid", "a.tsv"), "expected --valid and --test with your own training files"),
+        (("--files", "a", "--direction", "de-en"), "one file that ends in .tsv or .csv, got a"),
         (("--files", "a", "b", "--direction", "en"), "got 'en'"),
         (("--recipe", "wmt"), "no recipe named 'wmt': expected one of multi30k"),
         (("--set", "seed"), "--set expects TABLE.NAME=VALUE, as in train.peak_lr=1e-3: got 'seed'"),

@@ -455,16 +455,6 @@ def test_a_failed_save_leaves_the_previous_files(
     assert contents(tmp_path) == before
 
 
-def test_a_sentence_that_cannot_be_evaluated_is_refused_before_the_training(
-    tmp_path: Path, corpus: Corpus
-) -> None:
-    source, target = corpus.test[0]
-    longer = dataclasses.replace(corpus, test=[(source, target), (source, f"{target} " * 60)])
-    with pytest.raises(TfmrError, match="test"):
-        Run(tmp_path, longer, RECIPE)
-    assert names(tmp_path) == []
-
-
 def test_a_streamed_corpus_gives_the_same_run(
     tmp_path: Path, corpus: Corpus, streamed_corpus: Corpus
 ) -> None:

@@ -3,11 +3,19 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from tfmr.data import corpora
+import tyro
+
+from tfmr.data import corpora, own_files
 from tfmr.data.corpus import Corpus
 from tfmr.errors import require
-from tfmr.train.config import Recipe, find_recipe, recipe_names
+
+if TYPE_CHECKING:
+    from tfmr.train.config import Recipe
+
+Files = Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE [FILE]")]
+"""Two aligned text files, or one table."""
 
 
 @dataclass(frozen=True)
@@ -19,39 +27,40 @@ class Data:
     downloaded). If not given: the corpus of the recipe, or pocket."""
     direction: str | None = None
     """Source and target language, such as de-en. If not given: the first of the recipe."""
-    files: tuple[Path, Path] | None = None
-    """Your own corpus: a source and a target file, aligned, with one sentence per line. train
-    holds out 5 % of the sentences for validation and 5 % for the test (of 200,000 pairs or more,
-    about 2,000 each); evaluate scores every line."""
+    files: Files = ()
+    """Your own corpus: a source and a target file, aligned, with one sentence per line; or one file
+    that ends in .tsv or .csv, with two columns. Each may be gzipped."""
+    header: bool = False
+    """The first line of a TSV or CSV file has the names of its columns; the two that --direction
+    names are read, such as de and en."""
 
-    def load(
-        self, recipe: Recipe | None = None, *, quiet: bool = False, only_test: bool = False
-    ) -> Corpus:
-        """Load the corpus; by default that of ``recipe``. Print its licence to standard error.
-
-        With ``only_test``, all lines of your own files are in the test set.
-        """
+    def load(self, recipe: "Recipe | None" = None, *, quiet: bool = False) -> Corpus:
+        """Load the corpus; by default that of ``recipe``. Print its licence to standard error."""
         require(
             not (self.corpus and self.files),
-            f"expected --corpus or --files, got both: {self.corpus} and {self.files}; omit one",
+            f"expected --corpus or --files, got both: {self.corpus} and "
+            f"{' '.join(map(str, self.files))}; omit one",
         )
-        corpus = self._load_files(only_test) if self.files else self._load_by_name(recipe)
+        corpus = self._load_files() if self.files else self._load_by_name(recipe)
         if not quiet:
             direction = f"{corpus.source}-{corpus.target}"
             print(f"{corpus.name} {direction}: {corpus.licence}", file=sys.stderr)
         return corpus
 
-    def _load_files(self, only_test: bool) -> Corpus:
-        assert self.files is not None
+    def _load_files(self) -> Corpus:
+        return own_files.load_test_files(self.files, *self._languages(), header=self.header)
+
+    def _languages(self) -> tuple[str, str]:
         languages = (self.direction or "source-target").split("-")
         require(
             len(languages) == 2 and all(languages),
             f"expected two languages in --direction, such as de-en, got {self.direction!r}",
         )
-        load = corpora.load_test_files if only_test else corpora.load_files
-        return load(*self.files, *languages)
+        return languages[0], languages[1]
 
-    def _load_by_name(self, recipe: Recipe | None) -> Corpus:
+    def _load_by_name(self, recipe: "Recipe | None") -> Corpus:
+        from tfmr.train.config import find_recipe, recipe_names
+
         name = self.corpus or (recipe.corpus if recipe else "pocket")
         require(
             name != "your files",
@@ -61,3 +70,39 @@ class Data:
             recipe = find_recipe(name)
         default = recipe.directions[0] if recipe and recipe.corpus == name else ""
         return corpora.load(name, self.direction or default)
+
+
+@dataclass(frozen=True)
+class TrainingData(Data):
+    """The corpus, the translation direction, and how your own files are split and filtered.
+
+    Without --valid and --test, 5 % of the source sentences of --files, at most 2,000, are held out
+    for each. Pairs with an empty side are not used, nor are training pairs that are repeated or
+    whose source sentence is in the validation or test set. All are counted and reported.
+    """
+
+    valid: Files = ()
+    """Your own validation set (development set), in the same format as --files."""
+    test: Files = ()
+    """Your own test set, in the same format as --files."""
+    max_ratio: float = own_files.MAX_RATIO
+    """Do not train on pairs of --files with more than this many times as many bytes on one side as
+    on the other; 0 means no limit."""
+
+    def _load_files(self) -> Corpus:
+        return own_files.load_files(
+            self.files,
+            *self._languages(),
+            valid=self.valid,
+            test=self.test,
+            header=self.header,
+            max_ratio=self.max_ratio,
+        )
+
+    def _load_by_name(self, recipe: "Recipe | None") -> Corpus:
+        require(
+            not (self.valid or self.test),
+            "expected --valid and --test with your own training files, got no --files; add them, "
+            "or omit the options",
+        )
+        return super()._load_by_name(recipe)

@@ -1,7 +1,8 @@
 """``evaluate``: score a trained model."""
 
 import json
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import torch
@@ -11,8 +12,10 @@ from tqdm import tqdm
 from tfmr.commands.data import Data
 from tfmr.commands.decoding import BATCH_SIZE, Decoding
 from tfmr.data.corpus import Corpus
-from tfmr.decode import translate
-from tfmr.errors import require
+from tfmr.data.own_files import NAME as YOUR_FILES
+from tfmr.data.own_files import TEST_SET, load_test_files
+from tfmr.decode import translate_each
+from tfmr.errors import TfmrError, require
 from tfmr.fast import FastTransformer, cpu_matmul_settings
 from tfmr.metrics import bleu, exact_match
 from tfmr.translator import IncrementalTranslator
@@ -22,8 +25,10 @@ from tfmr.translator import IncrementalTranslator
 class Evaluate:
     """Translate a test set, and print BLEU and the fraction of exact matches.
 
-    The test set is that of a corpus, or every line of your own files. The output is one line of
-    JSON; it includes the number of sentences, the sacreBLEU signature and the search options.
+    The test set is that of a corpus, or every line of your own files; by default, it is the one
+    with which the model's run was evaluated. A sentence that cannot be translated counts as an
+    empty translation and is reported. The output is one line of JSON; it includes the number of
+    sentences, the sacreBLEU signature and the search options.
     """
 
     data: Annotated[Data, tyro.conf.arg(name="")]
@@ -32,29 +37,39 @@ class Evaluate:
     def __call__(self) -> None:
         """Evaluate, and print one line of JSON."""
         options = self.decoding.search_options()
-        corpus = self.data.load(only_test=True)
         model, tokenizer, metadata = self.decoding.load()
+        corpus = self._test_corpus(metadata)
         _check_direction(metadata, corpus)
+        for finding in corpus.provenance.findings:
+            print(finding, file=sys.stderr)
         references = [target for _, target in corpus.test]
+        failed: dict[int, TfmrError] = {}
         rows = min(len(references), BATCH_SIZE) * options["beam"]
         with (
             tqdm(total=len(references), unit="sentence", delay=2, leave=False) as bar,
             cpu_matmul_settings(model, rows),
         ):
-            hypotheses = translate(
+            translations = translate_each(
                 model,
                 tokenizer,
                 [source for source, _ in corpus.test],
                 batch_size=BATCH_SIZE,
                 detokenise=False,
                 on_finished=bar.update,
+                on_error=failed.__setitem__,
                 **options,
             )
+            hypotheses = [translation.text for translation in translations]
+        places = corpus.provenance.places.get("test")
+        for number, error in failed.items():
+            where = f"{places[number - 1]}: " if places else ""
+            print(f"tfmr: {where}{error}", file=sys.stderr)
         result = bleu(hypotheses, references)
         scores = {
             "bleu": result.score,
             "exact": round(exact_match(hypotheses, references), 4),
             "sentences": len(references),
+            "failed": len(failed),
             "signature": result.signature,
             "beam": options["beam"],
             "arithmetic": self._arithmetic(model),
@@ -62,6 +77,21 @@ class Evaluate:
         if options["beam"] > 1:
             scores["alpha"] = options["alpha"]
         print(json.dumps(scores))
+
+    def _test_corpus(self, metadata: dict[str, Any]) -> Corpus:
+        """The corpus that the options select, or else the one of the model's run."""
+        data, trained_on = self.data, metadata.get("corpus")
+        if data.corpus or data.files or data.direction or trained_on is None:
+            return data.load()
+        kept = self.decoding.model / TEST_SET
+        if kept.is_file():
+            return load_test_files([kept], *metadata["direction"].split("-"))
+        require(
+            trained_on != YOUR_FILES,
+            f"expected {TEST_SET} in a run directory, or --files, got neither: the model was "
+            "trained on other files than those of a corpus; give its test set with --files",
+        )
+        return replace(data, corpus=trained_on, direction=metadata["direction"]).load()
 
     def _arithmetic(self, model: IncrementalTranslator) -> str:
         """The arithmetic that the option selected; ``auto`` depends on the size of the model."""

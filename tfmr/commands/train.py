@@ -15,7 +15,7 @@ import tyro
 from tyro.conf import UseAppendAction
 
 from tfmr.checkpoint import write_atomic
-from tfmr.commands.data import Data
+from tfmr.commands.data import TrainingData
 from tfmr.data.corpus import Corpus
 from tfmr.errors import TfmrError, require
 from tfmr.train.config import Recipe, find_recipe, read_recipe
@@ -35,7 +35,7 @@ class Train:
     Several processes or GPUs: torchrun --nproc-per-node 2 -m tfmr train ...
     """
 
-    data: Annotated[Data, tyro.conf.arg(name="")]
+    data: Annotated[TrainingData, tyro.conf.arg(name="")]
     recipe: Annotated[
         str | None,
         tyro.conf.arg(

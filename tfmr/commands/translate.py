@@ -11,7 +11,7 @@ import tyro
 from tqdm import tqdm
 
 from tfmr.commands.decoding import BATCH_SIZE, Decoding
-from tfmr.data.corpora import read_lines
+from tfmr.data.lines import read_lines
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import Sampling, Translation, align, translate_each
 from tfmr.decode.streaming import StreamDecoder, Watched

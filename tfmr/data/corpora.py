@@ -1,4 +1,4 @@
-"""Every corpus by name: the pocket grammar, Multi30k, Tatoeba, and the user's own files.
+"""Every corpus by name: the pocket grammar, Multi30k, Tatoeba.
 
 The files of Multi30k and Tatoeba are taken from the first of three sources: the folder named by the
 environment variable ``TFMR_DATA`` (paths as in :data:`FILES`, plain or gzipped), the cache of an
@@ -10,36 +10,19 @@ import hashlib
 import io
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from itertools import islice, zip_longest
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pooch
 
 from tfmr.data import pocket
-from tfmr.data.corpus import Corpus, SentencePair, StreamedPairs, assign_split, split_pairs
+from tfmr.data.corpus import Corpus, SentencePair, split_pairs
+from tfmr.data.lines import GZIP, read_lines, text_lines
 from tfmr.data.text import canonical
 from tfmr.errors import TfmrError, require
 
-__all__ = [
-    "FILES",
-    "Corpus",
-    "load",
-    "load_files",
-    "load_test_files",
-    "read_lines",
-    "stream_files",
-    "tatoeba_rows",
-]
-
-GZIP = b"\x1f\x8b"
-"""The first two bytes of a gzipped file."""
-STREAM_FROM = 200_000
-"""Files with at least this many pairs are streamed by :func:`load_files`."""
-HELD_OUT = 2000
-"""Approximate size of the validation set, and of the test set, of a streamed corpus."""
+__all__ = ["FILES", "Corpus", "load", "tatoeba_rows"]
 
 _MULTI30K = (
     "https://raw.githubusercontent.com/multi30k/dataset/"
@@ -59,7 +42,6 @@ LICENCES = {
         "Tatoeba Korean-English (tatoeba.org, manythings.org/anki): CC BY 2.0 FR, "
         "each pair attributed to its authors."
     ),
-    "your files": "your own files: their licence is not known to this package.",
 }
 """One line per corpus that states how its sentences may be used."""
 
@@ -114,92 +96,13 @@ def load(name: str, direction: str) -> Corpus:
     return read(source, target)
 
 
-def load_files(
-    source_path: str | os.PathLike[str],
-    target_path: str | os.PathLike[str],
-    source: str = "source",
-    target: str = "target",
-) -> Corpus:
-    """Load two aligned UTF-8 text files, plain or gzipped, with one sentence per line.
-
-    Only a line feed ends a line. Sentences are read in their canonical spelling
-    (:func:`tfmr.data.text.canonical`).
-
-    ``source`` and ``target`` are the languages. Pairs with the same source sentence go to the same
-    set. Of fewer than :data:`STREAM_FROM` pairs, 5 % of the source sentences go to the validation
-    set and 5 % to the test set, and all pairs are held in memory. Larger files are streamed: about
-    :data:`HELD_OUT` pairs for each of these two sets are held in memory, and every iteration over
-    the training set reads the files again.
-
-    Raises :class:`TfmrError` if a file cannot be read, is empty, is not UTF-8 or has an empty
-    line, if the numbers of lines differ, or if there are too few different sentences.
-    """
-    stream = partial(stream_files, source_path, target_path)
-    make = partial(Corpus, "your files", source, target, licence=LICENCES["your files"])
-    pairs = list(islice(stream(), STREAM_FROM))
-    if len(pairs) < STREAM_FROM:
-        train, valid, test = split_pairs(pairs, lambda pair: pair[0], str(source_path), 0.05, 0.05)
-        return make(train, valid, test)
-    del pairs
-    total = sum(1 for _ in stream())
-    fraction = HELD_OUT / total
-    held_out: dict[str, list[SentencePair]] = {"valid": [], "test": []}
-    for pair in stream():
-        split = assign_split(pair[0], fraction, fraction)
-        if split != "train":
-            held_out[split].append(pair)
-    valid, test = held_out["valid"], held_out["test"]
-    n_train = total - len(valid) - len(test)
-    require(
-        min(n_train, len(valid), len(test)) > 0,
-        f"expected enough different sentences in {source_path} for a training, a validation and a "
-        f"test set, but its {total} pairs were split into {n_train}, {len(valid)} and {len(test)}",
-    )
-
-    def training_pairs() -> Iterator[SentencePair]:
-        return (pair for pair in stream() if assign_split(pair[0], fraction, fraction) == "train")
-
-    return make(StreamedPairs(training_pairs, n_train), valid, test)
-
-
-def load_test_files(
-    source_path: str | os.PathLike[str],
-    target_path: str | os.PathLike[str],
-    source: str = "source",
-    target: str = "target",
-) -> Corpus:
-    """Load two files as :func:`load_files` does, with all of their pairs in the test set.
-
-    Raises :class:`TfmrError` as :func:`stream_files` does.
-    """
-    pairs = list(stream_files(source_path, target_path))
-    return Corpus("your files", source, target, [], [], pairs, LICENCES["your files"])
-
-
-def stream_files(
-    source_path: str | os.PathLike[str], target_path: str | os.PathLike[str]
-) -> Iterator[SentencePair]:
-    """Yield the sentence pairs of two aligned text files, one at a time.
-
-    Raises :class:`TfmrError` as :func:`load_files` does, when the iteration reaches the line.
-    """
-    sides = [_lines(read_lines(Path(path)), str(path)) for path in (source_path, target_path)]
-    for number, (source, target) in enumerate(zip_longest(*sides)):
-        if source is None or target is None:
-            shorter, longer = number, number + 1 + sum(1 for side in sides for _ in side)
-            counts = (shorter, longer) if source is None else (longer, shorter)
-            raise TfmrError(
-                f"expected files with the same number of lines, but {source_path} has {counts[0]} "
-                f"lines and {target_path} has {counts[1]}; align them first"
-            )
-        yield source, target
-
-
 def tatoeba_rows() -> list[tuple[str, str, str]]:
     """All rows of the Tatoeba file: English, Korean, attribution."""
     name = "tatoeba-kor-eng/kor-eng.tsv"
     lines = io.BytesIO(_fetch(name))
-    rows = [[*map(canonical, row.split("\t"))] for row in _lines(lines, name, convert=str.strip)]
+    rows = [
+        [*map(canonical, row.split("\t"))] for row in text_lines(lines, name, convert=str.strip)
+    ]
     return [(english, korean, attribution) for english, korean, attribution in rows]
 
 
@@ -211,7 +114,7 @@ def _load_multi30k(source: str, target: str) -> Corpus:
     splits: list[list[SentencePair]] = []
     for split in ("train", "val", "test_2016_flickr"):
         names = [f"multi30k/{split}.{language}" for language in (source, target)]
-        sides = [_lines(io.BytesIO(_fetch(name)), name) for name in names]
+        sides = [text_lines(io.BytesIO(_fetch(name)), name) for name in names]
         splits.append(list(zip(*sides, strict=True)))
     train, valid, test = splits
     return Corpus("multi30k", source, target, train, valid, test, LICENCES["multi30k"])
@@ -248,7 +151,7 @@ def _fetch(name: str) -> bytes:
         )
         for path in (Path(folder, name), Path(folder, f"{name}.gz")):
             if path.exists():
-                content = _read(path)
+                content = b"".join(read_lines(path))
                 actual = hashlib.sha256(content).hexdigest()
                 require(
                     actual == FILES[name].sha256,
@@ -289,57 +192,6 @@ def _download(name: str) -> str:
     )
 
 
-def _read(path: Path) -> bytes:
-    """The content of a file, unpacked if it is gzipped."""
-    return b"".join(read_lines(path))
-
-
-def read_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file as bytes with their line feeds, unpacked if it is gzipped.
-
-    Raises :class:`TfmrError` if the file cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            if file.peek(2).startswith(GZIP):
-                with gzip.open(file) as unpacked:
-                    yield from unpacked
-            else:
-                yield from file
-    except (OSError, EOFError, zlib.error) as error:
-        raise TfmrError(
-            f"expected a text file, plain or gzipped, but cannot read {path}: {error}"
-        ) from None
-
-
 def _unpack(content: bytes) -> bytes:
     """Decompress ``content`` if it is gzipped."""
     return gzip.decompress(content) if content.startswith(GZIP) else content
-
-
-def _lines(
-    content: Iterable[bytes], name: str, convert: Callable[[str], str] = canonical
-) -> Iterator[str]:
-    """The sentences of a UTF-8 text, one per line, each converted by ``convert``.
-
-    Only a line feed ends a line. :meth:`str.splitlines` also splits at rarer Unicode separators,
-    which would break the alignment of source and target.
-    """
-    number = 0
-    for number, line in enumerate(content, start=1):
-        try:
-            sentence = convert(line.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise TfmrError(
-                f"line {number} of {name} is not UTF-8 ({error.reason}); convert the file to UTF-8"
-            ) from None
-        if not sentence and not line.endswith(b"\n"):
-            number -= 1
-            break  # white space after the last line feed is not a line
-        if not sentence:
-            raise TfmrError(
-                f"expected a sentence on every line, but line {number} of {name} is empty; remove "
-                "it together with its translation"
-            )
-        yield sentence
-    require(number > 0, f"expected one sentence per line, but {name} is empty")

@@ -1,9 +1,8 @@
 """The type of a corpus, and how sentence pairs are split into training, validation and test set."""
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tfmr.data.text import Form
 from tfmr.errors import require
@@ -13,6 +12,8 @@ SentencePair = tuple[str, str]
 PairSource = Collection[SentencePair]
 """Sentence pairs with a known count that can be iterated any number of times: a list, or
 :class:`StreamedPairs`."""
+SHOWN_PLACES = 5
+"""Maximum number of lines that the text of a :class:`Finding` lists."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,51 @@ class StreamedPairs(Collection[SentencePair]):
 
 
 @dataclass(frozen=True)
+class Finding:
+    """Sentence pairs of one set that have a property which a user should know."""
+
+    split: str
+    """The set: train, valid or test."""
+    kind: str
+    """The property in one or two words, such as "empty"."""
+    explanation: str
+    """What the property is, and the setting that it depends on."""
+    count: int
+    """Number of pairs."""
+    places: tuple[str, ...]
+    """File and line of each pair; of many training pairs, of the first ones."""
+    dropped: bool
+    """Whether the pairs are not used."""
+
+    def __str__(self) -> str:
+        """One line with the first places.
+
+        >>> print(Finding("test", "empty", "a sentence is missing", 2, ("a.de:3", "a.en:7"), True))
+        test: 2 not used, empty: a sentence is missing (a.de:3, a.en:7)
+        """
+        shown = ", ".join(self.places[:SHOWN_PLACES])
+        more = ", …" if self.count > SHOWN_PLACES else ""
+        used = "not used" if self.dropped else "used"
+        where = f" ({shown}{more})" if shown else ""
+        return f"{self.split}: {self.count:,} {used}, {self.kind}: {self.explanation}{where}"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where the pairs of a user's own files come from, and what was found in them."""
+
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The files of each set; a set that was held out of the training files has none."""
+    read: Mapping[str, int] = field(default_factory=dict)
+    """Number of pairs in the files of each set."""
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """File and line of each pair of the validation and the test set."""
+    scripts: tuple[str, str] = ("", "")
+    """The script of most source sentences, and of most target sentences, such as "Latin"."""
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
 class Corpus:
     """Sentence pairs for one translation direction, in three sets."""
 
@@ -53,6 +99,8 @@ class Corpus:
     """One line that states how the sentences may be used."""
     form: Form = "plain"
     """The form of the sentences; a tokenizer of the corpus converts other text to it."""
+    provenance: Provenance = Provenance()
+    """Of a user's own files: where the pairs come from."""
 
     @property
     def is_streamed(self) -> bool:
@@ -75,7 +123,7 @@ def split_pairs(
     Raises :class:`TfmrError` if there are fewer than three distinct keys; ``name`` is the corpus
     in the message.
     """
-    ranked = sorted({key(pair) for pair in pairs}, key=_digest)
+    ranked = sorted({key(pair) for pair in pairs}, key=digest)
     require(
         len(ranked) >= 3,
         f"expected at least 3 different sentences in {name}, got {len(ranked)}; the training, "
@@ -93,15 +141,6 @@ def split_pairs(
     )
 
 
-def assign_split(key: str, valid: float, test: float) -> Literal["train", "valid", "test"]:
-    """The set that the pairs with this ``key`` belong to, computed from the key alone.
-
-    The counterpart of :func:`split_pairs` for a stream with an unknown number of keys. ``valid``
-    and ``test`` are the probabilities of the two sets, so their sizes are approximate.
-    """
-    position = int.from_bytes(_digest(key)[:8], "big") / 2**64
-    return "valid" if position < valid else "test" if position < valid + test else "train"
-
-
-def _digest(text: str) -> bytes:
+def digest(text: str) -> bytes:
+    """The SHA-256 of a key, by which keys are assigned to sets."""
     return hashlib.sha256(text.encode()).digest()

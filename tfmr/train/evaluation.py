@@ -13,10 +13,8 @@ from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.dtype import choose_arithmetic, find_units
-from tfmr.errors import TfmrError
 from tfmr.fast import cpu_matmul_settings, prepare
 from tfmr.metrics import bleu, exact_match
-from tfmr.special_tokens import UNK
 from tfmr.train.config import Recipe
 from tfmr.train.loss import linear_cross_entropy
 from tfmr.translator import IncrementalTranslator, Translator
@@ -75,14 +73,11 @@ class Evaluator:
     """Evaluates models on the validation and test sets of a corpus.
 
     Args:
-        corpus: its validation and test sets are used.
+        corpus: its validation and test sets are used, of which the models must be able to process
+            every pair (:func:`tfmr.data.fitting.fit_held_out`).
         tokenizer: the tokenizer of the models.
         recipe: the metric, the beam size, the batch size, and the models' maximum length.
         quiet: show no progress bar.
-
-    Raises:
-        TfmrError: if a sentence is longer than the models' maximum length, or a source sentence
-            contains a token that is not in the vocabulary; checked before any training.
     """
 
     def __init__(
@@ -92,20 +87,6 @@ class Evaluator:
         self.tokenizer = tokenizer
         self.recipe = recipe
         self.quiet = quiet
-        max_length = recipe.model.max_length
-        for split, pairs in self.splits.items():
-            sources = [source for source, _ in pairs]
-            for source, ids in zip(sources, tokenizer.encode_batch(sources), strict=True):
-                if UNK in ids:
-                    raise TfmrError(
-                        f"a source sentence of the {split} set has a word that is not in the "
-                        f"vocabulary ({source[:40]!r}…): remove the sentence, or use a subword "
-                        'vocabulary, with kind = "bpe"'
-                    )
-                _check_length(len(ids), max_length, split, source)
-            targets = _references(pairs)
-            for target, ids in zip(targets, tokenizer.encode_batch(targets), strict=True):
-                _check_length(len(ids) + 1, max_length, split, target)  # with BOS or EOS
         self.valid_batches = recipe.make_batches(corpus.valid, tokenizer)
 
     def validate(self, model: Translator, step: int, seconds: float) -> ValidationResult:
@@ -169,11 +150,3 @@ class Evaluator:
 
 def _references(pairs: Sequence[SentencePair]) -> list[str]:
     return [target for _, target in pairs]
-
-
-def _check_length(length: int, max_length: int, split: str, sentence: str) -> None:
-    if length > max_length:
-        raise TfmrError(
-            f"expected at most {max_length} tokens, the model's max_length, but a sentence of the "
-            f"{split} set has {length}: shorten it or remove it ({sentence[:40]!r}…)"
-        )

@@ -26,7 +26,10 @@ from tqdm import tqdm
 from tfmr import checkpoint, registry
 from tfmr.checkpoint import Checkpoint, load_translator, load_weights, named_weights
 from tfmr.data.batches import Batches
-from tfmr.data.corpus import Corpus
+from tfmr.data.corpus import Corpus, SentencePair
+from tfmr.data.fitting import fit_held_out
+from tfmr.data.own_files import NAME as YOUR_FILES
+from tfmr.data.own_files import TEST_SET, VALID_SET
 from tfmr.data.tokenfile import TokenFile, write_token_file
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
@@ -102,7 +105,10 @@ class Run:
         saved = self._load_checkpoint(resume)
         state = RunState.from_metadata(saved.metadata, str(self.folder)) if saved else None
         self.tokenizer = saved.tokenizer if saved else self._train_tokenizer()
-        self.evaluator = Evaluator(corpus, self.tokenizer, recipe)
+        self.corpus_fingerprint = corpus_fingerprint(corpus)
+        self.corpus = fit_held_out(corpus, self.tokenizer, recipe.model.max_length)
+        self.warnings += map(str, self.corpus.provenance.findings)
+        self.evaluator = Evaluator(self.corpus, self.tokenizer, recipe)
         batches = self._training_batches(is_new=saved is None)
         self.dropped_pairs = batches.dropped
         """Training pairs that are not used because a sentence is longer than the model allows."""
@@ -116,7 +122,6 @@ class Run:
         self.parameters = self.trainer.model.count_parameters()
         self.environment = environment_info(self.world.device)
         self.environment["hardware"]["arithmetic"] = self.trainer.arithmetic.name
-        self.corpus_fingerprint = corpus_fingerprint(corpus)
         if saved and state:
             self._resume(saved, state)
 
@@ -233,6 +238,7 @@ class Run:
             self.recipe = dataclasses.replace(self.recipe, budget=budget)
         self.evaluator.quiet = quiet or not self.world.is_main
         self._write_recipe()
+        self._write_held_out_sets()
         with locked(self.folder) if self.world.is_main else nullcontext():
             try:
                 with self._after_each_step() as after_step:
@@ -459,6 +465,13 @@ class Run:
                     f"cannot write to {self.folder}: {error}; choose another folder with --out"
                 ) from error
 
+    def _write_held_out_sets(self) -> None:
+        """Keep the validation and the test set of the user's own files, as TSV."""
+        if self.world.is_main and self.corpus.name == YOUR_FILES:
+            with self._named_disk_errors():
+                write_text(self.folder / VALID_SET, _tsv(self.corpus.valid))
+                write_text(self.folder / TEST_SET, _tsv(self.corpus.test))
+
     def _add_to_average(self) -> None:
         """Save the weights of this step among the checkpoints to average."""
         model = self.trainer.averaged_model()
@@ -482,3 +495,8 @@ class Run:
                 f"cannot save in {self.folder}: {error}; the previous checkpoint remains: free "
                 "disk space, then resume with --resume"
             ) from error
+
+
+def _tsv(pairs: Sequence[SentencePair]) -> str:
+    """One line per pair; sentences in their canonical spelling have neither tabs nor line feeds."""
+    return "".join(f"{source}\t{target}\n" for source, target in pairs)

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tfmr.checkpoint import write_atomic
+from tfmr.data.own_files import TEST_SET, VALID_SET
 from tfmr.data.text import canonical
 from tfmr.errors import TfmrError, require
 from tfmr.metrics import sentence_chrf
@@ -25,6 +26,8 @@ FILES = {
     "valid.csv": "one row per validation",
     "scores.json": "the evaluation scores and the metadata of the run",
     "samples.tsv": "source, reference, hypothesis and chrF of test sentences at equal intervals",
+    VALID_SET: "the validation set that was held out of your own files, or given with them",
+    TEST_SET: "the test set, likewise; `evaluate` scores it by default",
     "tokens": "the training set as token ids",
 }
 """What each file of a run directory contains. The folder ``tokens`` exists for large corpora only.
