@@ -81,6 +81,7 @@ def _run() -> None:
         from tfmr.commands.evaluate import Evaluate
         from tfmr.commands.export import Export
         from tfmr.commands.recipes import Recipes
+        from tfmr.commands.report import Report
         from tfmr.commands.train import Train
         from tfmr.commands.translate import Translate
     except Exception as error:  # a broken package may raise anything
@@ -90,6 +91,7 @@ def _run() -> None:
         ) from error
     command = tyro.extras.subcommand_cli_from_dict(
         {
+            "data": Report,
             "train": Train,
             "translate": Translate,
             "evaluate": Evaluate,

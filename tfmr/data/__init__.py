@@ -8,5 +8,6 @@ in :mod:`~tfmr.data.lexicon`, one module per language (:mod:`~tfmr.data.english`
 and :mod:`~tfmr.data.corpora` (every corpus by name); a user's own files, in
 :mod:`~tfmr.data.tables` (reading them), :mod:`~tfmr.data.script` (Latin or Cyrillic) and
 :mod:`~tfmr.data.own_files` (filtering and splitting); :mod:`~tfmr.data.fitting` (what a model can
-process); :mod:`~tfmr.data.tokenfile` (token ids on disk) and :mod:`~tfmr.data.batches`.
+process); :mod:`~tfmr.data.tokenfile` (token ids on disk) and :mod:`~tfmr.data.batches`;
+:mod:`~tfmr.data.report` (what a user should know of a corpus).
 """

@@ -19,7 +19,7 @@ from tfmr.data.tokenfile import IdPair, Ids, TokenFile, check_not_empty
 from tfmr.errors import TfmrError, require
 from tfmr.special_tokens import BOS, EOS, PAD
 
-__all__ = ["Batch", "Batches", "IdPair", "collate", "pad"]
+__all__ = ["Batch", "Batches", "IdPair", "collate", "pad", "token_lengths"]
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Batches:
         self.pairs = pairs
         self.tokens_per_batch = tokens_per_batch
         self.seed = seed
-        source, target = _lengths(pairs)
+        source, target = token_lengths(pairs).T
         rows = np.flatnonzero(np.maximum(source, target) <= max_length)
         self.dropped = len(pairs) - len(rows)
         """Number of pairs that are left out because a sentence is longer than ``max_length``."""
@@ -180,13 +180,15 @@ class Batches:
         return np.array(cuts)
 
 
-def _lengths(
-    pairs: Sequence[IdPair],
-) -> tuple[Integer[np.ndarray, " pairs"], Integer[np.ndarray, " pairs"]]:
-    """The positions of each pair in the model: source tokens, and target tokens plus one."""
+def token_lengths(pairs: Sequence[IdPair]) -> Integer[np.ndarray, "pairs 2"]:
+    """The positions of each pair in the model: source tokens, and target tokens plus one.
+
+    Raises :class:`TfmrError` if a sentence is empty.
+    """
     if isinstance(pairs, TokenFile):
         lengths = pairs.lengths()
     else:
         lengths = np.array([(len(s), len(t)) for s, t in pairs], np.int32).reshape(-1, 2)
     check_not_empty(lengths)
-    return lengths[:, 0], lengths[:, 1] + 1
+    lengths[:, 1] += 1
+    return lengths

@@ -141,6 +141,21 @@ class Tokenizer:
         readable = _readable if self.kind == "bpe" else str
         return [self._entry(id) if id in _SPECIAL_IDS else readable(self._entry(id)) for id in ids]
 
+    def learned_characters(self) -> set[str]:
+        """The characters that occur in a token of more than one byte, or in a word.
+
+        A character that is frequent in the training set is in such a token. All others are encoded
+        byte by byte.
+        """
+        if self.kind == "words":
+            return set().union(*self.vocabulary)
+        learned = (entry for entry in self.vocabulary if len(entry) > 1)
+        return {
+            character
+            for entry in learned
+            for character in b"".join(_RAW[c] for c in entry).decode("utf-8", "ignore")
+        }
+
     def to_json(self) -> str:
         """The tokenizer as one line of canonical JSON, for a file or a checkpoint.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tfmr.data.report import DataReport
 from tfmr.train.evaluation import ValidationResult
 from tfmr.train.run_dir import FILES
 from tfmr.train.trainer import StepRecord
@@ -23,6 +24,7 @@ def readme_text(
     scores: Sequence[Mapping[str, Any]],
     samples: str,
     progress: str,
+    data: DataReport | None = None,
 ) -> str:
     """The README of a run directory, in Markdown.
 
@@ -32,6 +34,7 @@ def readme_text(
         scores: one row per evaluation.
         samples: the text of samples.tsv, empty before the first evaluation.
         progress: the training so far, such as "400 steps in 1.0 minutes".
+        data: the report on the user's own files.
     """
     folder = Path(folder)
     recipe = metadata["recipe"]
@@ -45,6 +48,7 @@ def readme_text(
         "## Scores",
         _score_table(scores, metadata["sentence_pairs"]),
         _sample_section(samples),
+        _data_section(data) if data else "",
         "## Use",
         _code_block(f'python -m tfmr translate --model {shlex.quote(str(folder))} "a sentence"'),
         "Resume training, after an interruption or with a larger budget:",
@@ -78,6 +82,12 @@ def _train_command(metadata: Mapping[str, Any]) -> str:
     own_files = metadata["corpus"] == "your files"
     corpus = "--files SOURCE TARGET" if own_files else f"--corpus {metadata['corpus']}"
     return f"{launcher} -m tfmr train {corpus} --direction {metadata['direction']}"
+
+
+def _data_section(data: DataReport) -> str:
+    """The sets, and what was found in the user's own files."""
+    remarks = "\n".join(f"- {escape(remark)}" for remark in data.remarks())
+    return f"## Data\n\n{data.table()}\n\n{remarks}"
 
 
 def _code_block(command: str) -> str:

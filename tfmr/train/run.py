@@ -25,11 +25,12 @@ from tqdm import tqdm
 
 from tfmr import checkpoint, registry
 from tfmr.checkpoint import Checkpoint, load_translator, load_weights, named_weights
-from tfmr.data.batches import Batches
+from tfmr.data.batches import Batches, token_lengths
 from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.fitting import fit_held_out
 from tfmr.data.own_files import NAME as YOUR_FILES
 from tfmr.data.own_files import TEST_SET, VALID_SET
+from tfmr.data.report import DataReport
 from tfmr.data.tokenfile import TokenFile, write_token_file
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
@@ -107,12 +108,23 @@ class Run:
         self.tokenizer = saved.tokenizer if saved else self._train_tokenizer()
         self.corpus_fingerprint = corpus_fingerprint(corpus)
         self.corpus = fit_held_out(corpus, self.tokenizer, recipe.model.max_length)
-        self.warnings += map(str, self.corpus.provenance.findings)
         self.evaluator = Evaluator(self.corpus, self.tokenizer, recipe)
         batches = self._training_batches(is_new=saved is None)
         self.dropped_pairs = batches.dropped
         """Training pairs that are not used because a sentence is longer than the model allows."""
-        if self.dropped_pairs:
+        self.report: DataReport | None = None
+        """What was found in the user's own files."""
+        if corpus.name == YOUR_FILES:
+            self.report = DataReport.of(
+                corpus,
+                self.tokenizer,
+                recipe.model.max_length,
+                train_lengths=token_lengths(batches.pairs),
+            )
+            self.warnings.append(str(self.report))
+        else:
+            self.warnings += map(str, self.corpus.provenance.findings)
+        if self.dropped_pairs and self.report is None:
             self.warnings.append(
                 f"{self.dropped_pairs:,} of {len(corpus.train):,} training pairs are not used: a "
                 f"sentence has more than {recipe.model.max_length} tokens (model.max_length)"
@@ -238,7 +250,7 @@ class Run:
             self.recipe = dataclasses.replace(self.recipe, budget=budget)
         self.evaluator.quiet = quiet or not self.world.is_main
         self._write_recipe()
-        self._write_held_out_sets()
+        self._write_data()
         with locked(self.folder) if self.world.is_main else nullcontext():
             try:
                 with self._after_each_step() as after_step:
@@ -452,7 +464,9 @@ class Run:
     def write_readme(self) -> None:
         """Write README.md, which describes the run."""
         progress = f"{self.trainer.steps_done:,} steps in {self.trainer.seconds / 60:.1f} minutes"
-        text = readme_text(self.folder, self.metadata(), self.scores, self.samples, progress)
+        text = readme_text(
+            self.folder, self.metadata(), self.scores, self.samples, progress, self.report
+        )
         write_text(self.folder / "README.md", text)
 
     def _write_recipe(self) -> None:
@@ -465,10 +479,12 @@ class Run:
                     f"cannot write to {self.folder}: {error}; choose another folder with --out"
                 ) from error
 
-    def _write_held_out_sets(self) -> None:
-        """Keep the validation and the test set of the user's own files, as TSV."""
-        if self.world.is_main and self.corpus.name == YOUR_FILES:
+    def _write_data(self) -> None:
+        """Keep the report on the user's own files, and their validation and test set as TSV."""
+        if self.world.is_main and self.report:
             with self._named_disk_errors():
+                report = json.dumps(self.report.to_dict(), ensure_ascii=False, indent=2)
+                write_text(self.folder / "data.json", f"{report}\n")
                 write_text(self.folder / VALID_SET, _tsv(self.corpus.valid))
                 write_text(self.folder / TEST_SET, _tsv(self.corpus.test))
 

@@ -1,0 +1,50 @@
+"""``data``: report on a corpus without training."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from tfmr.commands.data import TrainingData
+
+
+@dataclass(frozen=True)
+class Report:
+    """Report on your own files, or on another corpus, before you train on it.
+
+    The report counts the pairs of each set, states the lengths of their sentences in tokens, and
+    lists what will not be used and why: empty, repeated and too long pairs, and training pairs of
+    the validation and test sets. It also lists untranslated pairs, lines in another script, and
+    characters that the tokenizer has not seen. train prints it, too.
+
+    Example: python -m tfmr data --files train.de train.en --direction de-en
+    """
+
+    data: Annotated[TrainingData, tyro.conf.arg(name="")]
+    recipe: str | None = None
+    """Name of a recipe or path of a TOML file: its tokenizer and its model.max_length are used. If
+    not given: the recipe named like the corpus."""
+    base: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    """Use the tokenizer and the maximum length of this run or model instead."""
+    json: bool = False
+    """Print the report as one line of JSON, with all line numbers."""
+
+    def __call__(self) -> None:
+        """Print the report."""
+        from json import dumps
+
+        from tfmr import checkpoint
+        from tfmr.data.report import DataReport
+        from tfmr.train.config import find_recipe
+
+        recipe = find_recipe(self.recipe) if self.recipe else None
+        corpus = self.data.load(recipe)
+        if self.base is not None:
+            saved = checkpoint.load(checkpoint.find(self.base))
+            tokenizer, max_length = saved.tokenizer, saved.config.max_length
+        else:
+            recipe = recipe or find_recipe(corpus.name.replace(" ", "-"))
+            tokenizer, max_length = recipe.train_tokenizer(corpus), recipe.model.max_length
+        report = DataReport.of(corpus, tokenizer, max_length, own_tokenizer=self.base is None)
+        print(dumps(report.to_dict()) if self.json else report)
