@@ -25,7 +25,7 @@ from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer
-from tfmr.records import record_path
+from tfmr.records import FOLDER, record_path
 from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
 
 ROOT = Path(tfmr.__file__).parent.parent
@@ -386,3 +386,15 @@ def test_translating_does_not_import_the_training() -> None:
         check=True,
     )
     assert done.stdout.split() == []
+
+
+def test_a_model_of_the_package_is_found_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert checkpoint.find("pocket-en-ko") == FOLDER / "pocket-en-ko" / "model.safetensors"
+    with pytest.raises(TfmrError, match=r"at multi30k: .*\(multi30k-de-en, pocket-en-fr"):
+        checkpoint.load(checkpoint.find("multi30k"))
+    Path("pocket-en-ko").mkdir()
+    found = checkpoint.find("pocket-en-ko")
+    assert found == Path("pocket-en-ko/model.safetensors"), "a folder of this name comes first"

@@ -26,6 +26,7 @@ import tfmr
 from tfmr import registry
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
+from tfmr.records import model_names, record_path
 from tfmr.translator import TRAINING_STATE, Translator, TranslatorConfig
 
 FORMAT = "tfmr-checkpoint-3"
@@ -167,7 +168,8 @@ def load(path: str | os.PathLike[str], *, with_state: bool = False) -> Checkpoin
     path = Path(path)
     require(
         path.is_file(),
-        f"no checkpoint at {path}: train a model with `python -m tfmr train`, or give another path",
+        f"no checkpoint at {path}: train a model with `python -m tfmr train`, or give another path "
+        f"or the name of a model of the package ({', '.join(model_names())})",
     )
     try:
         with safe_open(path, framework="pt") as file:
@@ -228,10 +230,14 @@ def _check_format(path: Path, header: dict[str, str]) -> None:
 def find(path: str | os.PathLike[str]) -> Path:
     """The checkpoint to use for inference: ``path`` itself, or the one in a run directory.
 
-    That is ``best.safetensors``, the model with the best validation result, if the run was
-    validated during training, otherwise ``model.safetensors``.
+    If there is no file or folder ``path``, it may be the name of a model of the package
+    (:func:`tfmr.records.model_names`). In a run directory, it is ``best.safetensors``, the model
+    with the best validation result, if the run was validated during training, otherwise
+    ``model.safetensors``.
     """
     path = Path(path)
+    if not path.exists() and str(path) in model_names():
+        path = record_path(str(path))
     if not path.is_dir():
         return path
     best = path / "best.safetensors"
@@ -239,7 +245,7 @@ def find(path: str | os.PathLike[str]) -> Path:
 
 
 def load_translator(path: str | os.PathLike[str]) -> tuple[Translator, Tokenizer]:
-    """The model and the tokenizer of a run directory or a checkpoint file.
+    """The model and the tokenizer of a run directory, a checkpoint file or a name of :func:`find`.
 
     Raises:
         TfmrError: if there is no such file, or it is not a valid checkpoint.

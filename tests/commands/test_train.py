@@ -62,7 +62,7 @@ def test_steps_seed_and_threads(train, tmp_path: Path) -> None:
 def test_repeated_options_add_up(monkeypatch: pytest.MonkeyPatch, command) -> None:
     recipes: list[Recipe] = []
     monkeypatch.setattr(
-        Train, "_run", lambda _, folder, corpus, recipe, world: recipes.append(recipe)
+        Train, "_run", lambda _, folder, corpus, recipe, base, world: recipes.append(recipe)
     )
     command("train", "--set", "model.d_model=32", "model.n_heads=2", "--set", "model.d_ff=48",
             "--steps", 4, "--steps", 2, 8, "--set", "train.seed=5", "train.seed=6")  # fmt: skip
@@ -141,6 +141,25 @@ def test_the_held_out_sentences_are_those_that_evaluate_scores(train, command) -
     out, _ = command("evaluate", "--model", folder, "--beam", 2)
     assert json.loads(out)["bleu"] == row["test_bleu_beam2"]
     assert json.loads(out)["sentences"] == 4
+
+
+def test_a_trained_model_is_fine_tuned(train, rejected) -> None:
+    train("--steps", 3, "--out", "a")
+    pairs = pocket.generate("en-fr", 60, 9)
+    Path("b.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
+    given = ("train", "--from", "a", "--files", "b.tsv", "--set", "evaluation.beam=1")
+    rows, _ = train(*given[1:-2], "--steps", 2, "--out", "c", overrides=("model.dropout=0.3",))
+    assert [row["step"] for row in rows] == [2]
+    results = json.loads(Path("c/scores.json").read_text("utf-8"))
+    assert results["direction"] == "en-fr"
+    assert (results["base"]["model"], results["base"]["corpus"]) == ("a", "pocket")
+    assert read_recipe("c/recipe.toml").model.d_model == 16
+    assert read_recipe("c/recipe.toml").vocabulary.kind == "words"
+    message = rejected(*given, "model.d_ff=32", "--out", "d")
+    assert "model.d_ff is 16 in a, from which the run starts, and cannot be 32" in message
+    message = rejected(*given, "vocabulary.size=400", "--out", "d")
+    assert "vocabulary.size is" in message
+    assert not Path("d").exists()
 
 
 def test_the_folder_is_named_like_the_recipe_which_a_resume_reads(train) -> None:

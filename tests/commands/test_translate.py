@@ -24,6 +24,7 @@ from tfmr.decode import Sampling, align, translate, translate_each
 from tfmr.errors import TfmrError
 from tfmr.fast import prepare
 from tfmr.model import Transformer
+from tfmr.records import model_names
 from tfmr.translator import IncrementalTranslator, Translator
 
 ROOT = Path(tfmr.__file__).parent.parent
@@ -342,3 +343,11 @@ def test_a_pipe_and_a_terminal_are_translated_line_by_line(model: Path) -> None:
             )
     os.close(terminal)
     os.close(master)
+
+
+@pytest.mark.parametrize("name", ["translate", "evaluate", "export"])
+def test_the_help_names_the_models_of_the_package(name: str, command, capsys) -> None:
+    with pytest.raises(SystemExit):
+        command(name, "--help")
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert f"a model of the package: {', '.join(model_names()[:-1])} or {model_names()[-1]}" in text

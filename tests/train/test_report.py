@@ -21,6 +21,7 @@ METADATA = {
     "corpus_fingerprint": "c0ffee",
     "sentence_pairs": {"train": 29000, "valid": 4, "test": 5},
     "dropped_pairs": 0,
+    "base": None,
     "recipe": Recipe().with_overrides({"train.seed": 7}).to_dict(),
     "parameters": 2029056,
     "vocab_size": 5000,

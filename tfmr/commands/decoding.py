@@ -25,7 +25,8 @@ class Decoding:
     """The model, and how it decodes."""
 
     model: Path = Path("runs/pocket-en-fr")
-    """A run directory or a checkpoint file, such as model.safetensors."""
+    """A run directory, a checkpoint file such as model.safetensors, or the name of a model of the
+    package: multi30k-de-en, pocket-en-fr or pocket-en-ko."""
     beam: int | None = None
     """Number of hypotheses of the beam search, 4 if not given; 1 is greedy decoding."""
     alpha: float | None = None

@@ -21,7 +21,8 @@ class Export:
     out: Path
     """The file to write; must not exist."""
     model: Path = Path("runs/pocket-en-fr")
-    """A run directory or a checkpoint file."""
+    """A run directory, a checkpoint file, or the name of a model of the package: multi30k-de-en,
+    pocket-en-fr or pocket-en-ko."""
 
     def __call__(self) -> None:
         """Write the file and print its size."""

@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,6 +20,7 @@ from tfmr.data.corpus import Corpus
 from tfmr.errors import TfmrError, require
 from tfmr.train.config import Recipe, find_recipe, read_recipe
 from tfmr.train.distributed import World, exit_process
+from tfmr.train.fine_tuning import Base
 from tfmr.train.run import Run
 
 MOST_THREADS = max(1024, os.cpu_count() or 1)
@@ -32,6 +33,8 @@ class Train:
 
     Example: python -m tfmr train --corpus multi30k --direction de-en --minutes 5 10
 
+    Fine-tune: python -m tfmr train --from runs/multi30k-de-en --files my.de my.en --out runs/mine
+
     Several processes or GPUs: torchrun --nproc-per-node 2 -m tfmr train ...
     """
 
@@ -42,6 +45,16 @@ class Train:
             help="Name of a recipe (see `python -m tfmr recipes`) or path of a TOML file.",
             help_behavior_hint="(default: the run's own with --resume, otherwise the recipe named "
             "like the corpus)",
+        ),
+    ] = None
+    base: Annotated[
+        Path | None,
+        tyro.conf.arg(
+            name="from",
+            help="Fine-tune a trained model: a run directory, a checkpoint file, or the name of a "
+            "model of the package. Its tokenizer and architecture are kept; the optimiser and the "
+            "learning-rate schedule start anew.",
+            help_behavior_hint="(default: random weights)",
         ),
     ] = None
     overrides: Annotated[
@@ -119,7 +132,11 @@ class Train:
         with World.join() as world:
             self._choose_device(world)
             recipe = find_recipe(self.recipe) if self.recipe else None
-            corpus = self.data.load(recipe, quiet=not world.is_main)
+            base = Base.load(self.base) if self.base else None
+            data = self.data
+            if base and data.files and data.direction is None:
+                data = replace(data, direction=base.saved.metadata.get("direction"))
+            corpus = data.load(recipe, quiet=not world.is_main)
             corpus_name = corpus.name.replace(" ", "-")
             name = Path(self.recipe or corpus_name).stem
             folder = self.out or Path("runs") / f"{name}-{corpus.source}-{corpus.target}"
@@ -127,7 +144,8 @@ class Train:
                 used = folder / "recipe.toml"
                 resumes = self.resume and used.is_file()
                 recipe = read_recipe(used) if resumes else find_recipe(corpus_name)
-            self._run(folder, corpus, self._override(recipe), world)
+            recipe = self._override(base.adapt(recipe) if base else recipe)
+            self._run(folder, corpus, recipe, base, world)
         if world.size > 1:
             exit_process()
 
@@ -173,12 +191,16 @@ class Train:
             overrides |= {name: tuple(chain(*values)) for name, values in limits.items()}
         return recipe.with_overrides(overrides)
 
-    def _run(self, folder: Path, corpus: Corpus, recipe: Recipe, world: World) -> None:
+    def _run(
+        self, folder: Path, corpus: Corpus, recipe: Recipe, base: Base | None, world: World
+    ) -> None:
         launcher = ["python"]
         if world.size > 1:
             launcher = ["torchrun", "--nproc-per-node", os.environ["LOCAL_WORLD_SIZE"]]
         command = shlex.join([*launcher, "-m", "tfmr", *sys.argv[1:]])
-        run = Run(folder, corpus, recipe, resume=self.resume, world=world, command=command)
+        run = Run(
+            folder, corpus, recipe, resume=self.resume, base=base, world=world, command=command
+        )
         if world.is_main:
             print(
                 f"{run.parameters:,} parameters, {run.tokenizer.vocab_size:,} tokens in the "

@@ -13,6 +13,15 @@ FOLDER = Path(str(files("tfmr.records")))
 """The folder of the records in the installed package."""
 
 
+def model_names() -> list[str]:
+    """The names of the trained models of the package.
+
+    >>> model_names()
+    ['multi30k-de-en', 'pocket-en-fr', 'pocket-en-ko']
+    """
+    return sorted(path.parent.name for path in FOLDER.glob("*/model.safetensors"))
+
+
 def record_path(name: str) -> Path:
     """The file or folder of a record.
 

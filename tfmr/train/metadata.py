@@ -110,6 +110,8 @@ class RunState:
     command: str | None
     versions: dict[str, Any]
     hardware: dict[str, Any]
+    base: dict[str, Any] | None = None
+    """See :meth:`tfmr.train.fine_tuning.Base.describe`."""
 
     def __post_init__(self) -> None:
         require(self.processes >= 1, f"expected at least 1 process, got {self.processes}")
@@ -161,6 +163,7 @@ def resume_key(metadata: Mapping[str, Any]) -> dict[str, Any]:
     key = {name: metadata[name] for name in ("corpus", "direction", "corpus_fingerprint")}
     for table in ("vocabulary", "model", "batches", "train"):
         key |= {f"{table}.{name}": value for name, value in recipe[table].items()}
+    key["--from"] = (metadata.get("base") or {}).get("weights_fingerprint", "random weights")
     key["batches per step"] = key.pop("train.grad_accum_steps") * metadata["processes"]
     for name in ("compile", "fsdp"):
         del key[f"train.{name}"]

@@ -44,6 +44,7 @@ def readme_text(
         f"of {metadata['vocab_size']:,} tokens, trained on "
         f"{metadata['sentence_pairs']['train']:,} sentence pairs{_dropped(metadata)}: {progress}. "
         f"Random seed {recipe['train']['seed']}; all settings are in [recipe.toml](recipe.toml).",
+        _base(metadata["base"]) if metadata["base"] else "",
         _code_block(metadata["command"]) if metadata["command"] else "",
         "## Scores",
         _score_table(scores, metadata["sentence_pairs"]),
@@ -72,6 +73,17 @@ def _dropped(metadata: Mapping[str, Any]) -> str:
     return (
         f", of which {metadata['dropped_pairs']:,} were not used because a sentence has more than "
         f"{max_length} tokens (`model.max_length`)"
+    )
+
+
+def _base(base: Mapping[str, Any]) -> str:
+    """From which model the run started."""
+    trained = " ".join(str(base[name]) for name in ("corpus", "direction") if base[name])
+    return (
+        f"The run started from the weights of {escape(base['model'])} "
+        f"({escape(trained or 'corpus unknown')}; fingerprint {base['weights_fingerprint']}) and "
+        "kept its tokenizer and architecture; the optimiser and the learning-rate schedule started "
+        "anew."
     )
 
 

@@ -38,6 +38,7 @@ from tfmr.train.averaging import CheckpointAverager
 from tfmr.train.config import Budget, Recipe
 from tfmr.train.distributed import World
 from tfmr.train.evaluation import Evaluator, ValidationResult, best_validation
+from tfmr.train.fine_tuning import Base
 from tfmr.train.metadata import (
     RunState,
     corpus_fingerprint,
@@ -71,6 +72,7 @@ class Run:
         corpus: the corpus to train, validate and evaluate on.
         recipe: the tokenizer, the model and the training settings.
         resume: continue from the checkpoint in the folder; start if there is no run.
+        base: a trained model whose weights and tokenizer a new run starts from.
         world: the processes that train together; the main process writes the files.
         command: the command line of the run, for its metadata.
 
@@ -87,6 +89,7 @@ class Run:
         recipe: Recipe,
         *,
         resume: bool = False,
+        base: Base | None = None,
         world: World | None = None,
         command: str | None = None,
     ) -> None:
@@ -105,7 +108,10 @@ class Run:
         """What a user should know before the training starts."""
         saved = self._load_checkpoint(resume)
         state = RunState.from_metadata(saved.metadata, str(self.folder)) if saved else None
-        self.tokenizer = saved.tokenizer if saved else self._train_tokenizer()
+        self.base = base.describe() if base else state.base if state else None
+        """The model that the run started from, as JSON values; ``None`` for random weights."""
+        known = saved or (base.saved if base else None)
+        self.tokenizer = known.tokenizer if known else self._train_tokenizer()
         self.corpus_fingerprint = corpus_fingerprint(corpus)
         self.corpus = fit_held_out(corpus, self.tokenizer, recipe.model.max_length)
         self.evaluator = Evaluator(self.corpus, self.tokenizer, recipe)
@@ -120,6 +126,7 @@ class Run:
                 self.tokenizer,
                 recipe.model.max_length,
                 train_lengths=token_lengths(batches.pairs),
+                own_tokenizer=self.base is None,
             )
             self.warnings.append(str(self.report))
         else:
@@ -129,7 +136,11 @@ class Run:
                 f"{self.dropped_pairs:,} of {len(corpus.train):,} training pairs are not used: a "
                 f"sentence has more than {recipe.model.max_length} tokens (model.max_length)"
             )
-        self.trainer = Trainer(self._initial_model(), batches, recipe.train, self.world)
+        model = self._initial_model()
+        if base:
+            base.check(recipe, self.corpus)
+            load_weights(model, base.saved.weights, base.name)
+        self.trainer = Trainer(model, batches, recipe.train, self.world)
         self.averager = CheckpointAverager(self.folder / "checkpoints", recipe.checkpoints.average)
         self.parameters = self.trainer.model.count_parameters()
         self.environment = environment_info(self.world.device)
@@ -211,6 +222,7 @@ class Run:
                 "test": len(corpus.test),
             },
             "dropped_pairs": self.dropped_pairs,
+            "base": self.base,
             "recipe": self.recipe.to_dict(),
             "parameters": self.parameters,
             "vocab_size": self.tokenizer.vocab_size,
