@@ -204,7 +204,6 @@ class Speed:
             tokens=[batch.n_tokens for batch in batches],
             flops=[training_flops(config, batch) for batch in batches],
         )
-        batches = [batch.to(self.device) for batch in batches]
         # A long warm-up keeps the weights close to their initial values.
         train = TrainConfig(warmup=4000, seed=self.seed)
         for name, model in self._models(config).items():

@@ -67,7 +67,7 @@ class _PeerTraining:
         )
 
     def __call__(self, k: int) -> float:
-        batch = self.batches[k]
+        batch = self.batches[k].to(next(self.model.parameters()).device)
         self.model.train()
         with self.arithmetic.autocast(batch.source.device):
             logits = self.model(batch.source, batch.target_in)

@@ -81,15 +81,21 @@ class Arithmetic:
     def applied(self) -> Iterator[None]:
         """PyTorch's settings for the matmuls of fp32 tensors, restored at the end.
 
+        On a GPU, attention is not computed by cuDNN meanwhile, which takes 10 ms to plan each new
+        shape, and the batches of an epoch have many.
+
         The settings are process-wide, so enter this context around one long call, and not in one of
         several threads.
         """
         matmul, cudnn, newer = _read_settings()
+        cudnn_attention = torch.backends.cuda.cudnn_sdp_enabled()
         torch.set_float32_matmul_precision(self.matmul)
         torch.backends.cudnn.allow_tf32 = self.name == "tf32"
+        torch.backends.cuda.enable_cudnn_sdp(False)
         try:
             yield
         finally:
+            torch.backends.cuda.enable_cudnn_sdp(cudnn_attention)
             if cudnn is not None:
                 torch.backends.cudnn.allow_tf32 = cudnn
             if matmul is not None:

@@ -3,7 +3,9 @@
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -202,14 +204,14 @@ def test_the_recipe_determines_corpus_and_direction(train, monkeypatch) -> None:
 
 
 def test_ctrl_c_ends_with_status_130_and_states_what_was_saved(train, monkeypatch, capsys) -> None:
-    take_step = Trainer.step
+    start_step = Trainer.start_step
 
-    def stop_after_two(trainer: Trainer, *batches: object) -> StepRecord:
+    def stop_after_two(trainer: Trainer, *batches: Any) -> Callable[[], StepRecord]:
         if trainer.steps_done == 2:
             raise KeyboardInterrupt
-        return take_step(trainer, *batches)
+        return start_step(trainer, *batches)
 
-    monkeypatch.setattr(Trainer, "step", stop_after_two)
+    monkeypatch.setattr(Trainer, "start_step", stop_after_two)
     with pytest.raises(SystemExit) as stop:
         train("--steps", 9, "--out", "a")
     assert stop.value.code == 130
@@ -220,21 +222,21 @@ def test_ctrl_c_ends_with_status_130_and_states_what_was_saved(train, monkeypatc
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_end_saves_the_run(train, monkeypatch, capsys, number: signal.Signals) -> None:
-    take_step = Trainer.step
+    start_step = Trainer.start_step
 
-    def receive_at_two(trainer: Trainer, *batches: object) -> StepRecord:
+    def receive_at_two(trainer: Trainer, *batches: Any) -> Callable[[], StepRecord]:
         if trainer.steps_done == 1:
             os.kill(os.getpid(), number)
-        return take_step(trainer, *batches)
+        return start_step(trainer, *batches)
 
     before = signal.getsignal(number)
-    monkeypatch.setattr(Trainer, "step", receive_at_two)
+    monkeypatch.setattr(Trainer, "start_step", receive_at_two)
     with pytest.raises(SystemExit):
         train("--steps", 9, "--out", "a")
     assert signal.getsignal(number) is before
     assert "step 2 " in capsys.readouterr().err.splitlines()[-1]
     assert len(read_curve("a/curve.csv")) == 2
-    monkeypatch.setattr(Trainer, "step", take_step)
+    monkeypatch.setattr(Trainer, "start_step", start_step)
     rows, _ = train("--steps", 3, "--out", "a", "--resume")
     assert [row["step"] for row in rows] == [3]
 

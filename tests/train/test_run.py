@@ -5,8 +5,9 @@ import dataclasses
 import json
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -90,14 +91,14 @@ def interrupt(*_: object, **__: object) -> None:
 
 def fail_at(monkeypatch: pytest.MonkeyPatch, run: Run, step: int, error: BaseException) -> None:
     """Let the trainer raise ``error`` instead of taking the step after ``step``."""
-    take_step = run.trainer.step
+    start_step = run.trainer.start_step
 
-    def failing(*batches: object) -> StepRecord:
+    def failing(*batches: Any) -> Callable[[], StepRecord]:
         if run.trainer.steps_done == step:
             raise error
-        return take_step(*batches)
+        return start_step(*batches)
 
-    monkeypatch.setattr(run.trainer, "step", failing)
+    monkeypatch.setattr(run.trainer, "start_step", failing)
 
 
 def assert_same_weights(first: Translator, second: Translator) -> None:

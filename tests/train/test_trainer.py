@@ -306,7 +306,7 @@ def test_failed_step_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     uninterrupted.run(steps=6)
     trainer.run(steps=2)
     with monkeypatch.context() as patch:
-        patch.setattr(trainer, "step", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(trainer, "start_step", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             trainer.run(steps=6)
     trainer.run(steps=6)

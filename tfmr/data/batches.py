@@ -53,9 +53,35 @@ class Batch:
         padding = (self.source == PAD).sum() + (self.target_out == PAD).sum()
         return float(padding) / (self.source.numel() + self.target_out.numel())
 
+    def real_positions(self) -> Int[Tensor, " tokens"]:
+        """The positions of ``target_out.flatten()`` that are not PAD."""
+        return (self.target_out.flatten() != PAD).nonzero().squeeze(1)
+
+    def rounded(self, multiple: int, max_length: int) -> "Batch":
+        """The batch with more padding: its lengths are multiples of ``multiple``, if they fit.
+
+        A length that would exceed ``max_length`` becomes ``max_length``. So an epoch has few
+        shapes, for each of which a GPU may have to prepare its kernels.
+        """
+
+        def rounded(ids: Tensor) -> Tensor:
+            length = min(-(-ids.shape[1] // multiple) * multiple, max_length)
+            return F.pad(ids, (0, max(0, length - ids.shape[1])), value=PAD)
+
+        return Batch(rounded(self.source), rounded(self.target_in), rounded(self.target_out))
+
     def to(self, device: torch.device | str) -> "Batch":
-        """A copy of the batch on ``device``."""
-        return Batch(self.source.to(device), self.target_in.to(device), self.target_out.to(device))
+        """A copy of the batch on ``device``; a copy to a GPU does not wait for its work."""
+        return Batch(
+            *(to_device(x, device) for x in (self.source, self.target_in, self.target_out))
+        )
+
+
+def to_device(x: Tensor, device: torch.device | str) -> Tensor:
+    """``x`` on ``device``, copied to a GPU from pinned memory without waiting for it."""
+    if torch.device(device).type == "cuda" and x.device.type == "cpu":
+        x = x.pin_memory()
+    return x.to(device, non_blocking=True)
 
 
 def pad(sentences: Sequence[Ids]) -> Int[Tensor, "batch length"]:

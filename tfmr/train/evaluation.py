@@ -12,11 +12,11 @@ from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus, SentencePair
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
-from tfmr.dtype import choose_arithmetic, find_units
+from tfmr.dtype import Arithmetic, choose_arithmetic, find_units
 from tfmr.fast import cpu_matmul_settings, prepare
 from tfmr.metrics import bleu, exact_match
 from tfmr.train.config import Recipe
-from tfmr.train.loss import linear_cross_entropy
+from tfmr.train.loss import LossModule
 from tfmr.translator import IncrementalTranslator, Translator
 
 
@@ -28,16 +28,13 @@ def mean_loss(model: Translator, batches: Batches) -> float:
     """
     was_training = model.training
     model.eval()
-    device = next(model.parameters()).device
-    total, tokens = 0.0, 0
+    loss = LossModule(model, 0.0, Arithmetic("fp32"))
+    total, tokens = torch.zeros((), dtype=torch.float64, device=model.device), 0
     for batch in batches.epoch(0):
-        batch = batch.to(device)
-        hidden = model.hidden(batch.source, batch.target_in)
-        loss = linear_cross_entropy(hidden, model.output.weight, batch.target_out)
-        total += float(loss) * batch.n_tokens
+        total += loss(batch).double() * batch.n_tokens  # read once, at the end: a GPU need not wait
         tokens += batch.n_tokens
     model.train(was_training)
-    return total / tokens
+    return float(total) / tokens
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from tfmr.checks import check_floating, check_tensor, check_vectors
-from tfmr.data.batches import Batch
+from tfmr.data.batches import Batch, to_device
 from tfmr.dtype import Arithmetic
 from tfmr.errors import TfmrError
 from tfmr.special_tokens import PAD
@@ -131,7 +131,34 @@ def real_tokens(
 
 
 CHUNK_ROWS = 256
-"""Positions whose logits are held at the same time: few enough to stay in a processor's cache."""
+"""Positions whose logits are held at the same time on a CPU: few enough to stay in its cache."""
+CHUNK_BYTES = 2**31
+"""Bytes of the logits, probabilities and gradients that a GPU holds at the same time, at most."""
+BYTES_PER_LOGIT = 12
+"""Probability and temporary values in fp32, logit and gradient in half precision."""
+MULTIPLE = 8
+"""On a GPU, lengths are multiples of this number, which also suits its matrix units."""
+
+
+def chunk_rows(vocab: int, memory: int | None) -> int:
+    """The number of positions whose logits are held at the same time.
+
+    It depends on nothing that changes between two runs, so that a resumed run rounds equally.
+
+    Args:
+        vocab: size of the vocabulary.
+        memory: bytes of the GPU's memory, of which a sixteenth may be used; ``None`` for a CPU.
+    """
+    if memory is None:
+        return CHUNK_ROWS
+    return max(CHUNK_ROWS, min(CHUNK_BYTES, memory // 16) // (BYTES_PER_LOGIT * vocab))
+
+
+def _memory(device: torch.device) -> int | None:
+    """Bytes of a GPU's memory; ``None`` for a CPU."""
+    if device.type != "cuda":
+        return None
+    return torch.cuda.get_device_properties(device).total_memory
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -156,8 +183,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else dtype
         x_low, weight_low = x.to(low), weight.to(low)
         total = weight.new_zeros(())
-        for start in range(0, n, CHUNK_ROWS):
-            rows = slice(start, start + CHUNK_ROWS)
+        size = chunk_rows(vocab, _memory(x.device))
+        for start in range(0, n, size):
+            rows = slice(start, start + size)
             labels = target[rows, None]
             logits = x_low[rows] @ weight_low.T
             p = logits.softmax(dim=-1, dtype=dtype)
@@ -199,6 +227,7 @@ def linear_cross_entropy(
     weight: Float[Tensor, "vocab d_model"],
     target: Int[Tensor, "batch target"],
     label_smoothing: float = 0.0,
+    positions: Int[Tensor, " tokens"] | None = None,
 ) -> Float[Tensor, ""]:
     r""":func:`cross_entropy` of the logits ``x @ weight.T``, without storing all logits at once.
 
@@ -213,15 +242,22 @@ def linear_cross_entropy(
         weight: weight of the output projection ``(vocab, d_model)``.
         target: target token ids ``(batch, target)``, padded with ``PAD``.
         label_smoothing: :math:`\epsilon`, the probability spread uniformly over the vocabulary.
+        positions: the positions of ``target.flatten()`` that are not padding, if they are known.
+            Otherwise they are searched for and the ids are checked, which waits for a GPU.
 
     Raises:
-        TfmrError: as :func:`real_tokens`, or in the backward pass, if it was called with
-            ``create_graph=True``: there are no second derivatives.
+        TfmrError: without ``positions``, as :func:`real_tokens`; or in the backward pass, if it was
+            called with ``create_graph=True``: there are no second derivatives.
     """
-    # Indices, not a mask: indexing by a mask waits for a GPU every time.
-    real = real_tokens(x, target, label_smoothing, weight).nonzero(as_tuple=True)
+    if positions is None:
+        real = real_tokens(x, target, label_smoothing, weight)
+        positions = real.flatten().nonzero().squeeze(1)
     loss: Tensor = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        x[real], weight, target[real], label_smoothing, torch.is_grad_enabled()
+        x.flatten(0, 1)[positions],
+        weight,
+        target.flatten()[positions],
+        label_smoothing,
+        torch.is_grad_enabled(),
     )
     return loss
 
@@ -245,9 +281,19 @@ class LossModule(nn.Module):
         self.arithmetic = arithmetic
 
     def forward(self, batch: Batch) -> Float[Tensor, ""]:
-        """The label-smoothed cross-entropy of ``batch``, in nats per target token."""
-        with self.arithmetic.autocast(batch.source.device):
+        """The label-smoothed cross-entropy of ``batch``, in nats per target token.
+
+        The batch is copied to the device of the model. For a GPU, its shape is rounded up and its
+        padding is found here, on the CPU, so that nothing waits for the GPU.
+        """
+        device = self.model.device
+        positions = None
+        if device.type != "cpu":
+            batch = batch.rounded(MULTIPLE, self.model.config.max_length)
+            positions = to_device(batch.real_positions(), device)
+            batch = batch.to(device)
+        with self.arithmetic.autocast(device):
             hidden = self.model.hidden(batch.source, batch.target_in)
             return linear_cross_entropy(
-                hidden, self.model.output.weight, batch.target_out, self.label_smoothing
+                hidden, self.model.output.weight, batch.target_out, self.label_smoothing, positions
             )

@@ -17,6 +17,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -265,14 +266,16 @@ class Run:
         self._write_data()
         with locked(self.folder) if self.world.is_main else nullcontext():
             try:
-                with self._after_each_step() as after_step:
-                    self._train(after_step)
+                with self._after_each_step() as (after_step, needs_model):
+                    self._train(
+                        partial(self.trainer.run, on_step=after_step, needs_model=needs_model)
+                    )
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(self._stop()) from None
         return self.scores
 
-    def _train(self, after_step: Callable[[StepRecord], None]) -> None:
-        """Train up to each limit, or until the patience is exhausted, and evaluate there."""
+    def _train(self, train: Callable[..., object]) -> None:
+        """Call ``train`` for each limit, until the patience is exhausted, and evaluate there."""
         self._complete_last_step()
         budget = self.recipe.budget
         for limit in sorted(budget.minutes or budget.steps):
@@ -280,9 +283,9 @@ class Run:
                 continue
             try:
                 if budget.steps:
-                    self.trainer.run(steps=int(limit), on_step=after_step)
+                    train(steps=int(limit))
                 else:
-                    self.trainer.run(seconds=limit * 60, on_step=after_step)
+                    train(seconds=limit * 60)
             except _OutOfPatience:
                 break
             self.evaluate(limit if budget.minutes else None)
@@ -321,8 +324,11 @@ class Run:
         return patience > 0 and best is not None and len(self.validations) - 1 - best >= patience
 
     @contextmanager
-    def _after_each_step(self) -> Iterator[Callable[[StepRecord], None]]:
-        """A function to call after each step: it logs, averages, validates and saves."""
+    def _after_each_step(self) -> Iterator[tuple[Callable[[StepRecord], None], Callable[[], bool]]]:
+        """A function that logs, averages, validates and saves after a step.
+
+        The second one states whether it will need the model after this step.
+        """
         recipe = self.recipe
         average_every, eval_every = recipe.checkpoints.average_every, recipe.evaluation.eval_every
         saved_at = self.trainer.seconds
@@ -338,6 +344,17 @@ class Run:
             self.folder / "tensorboard", self.trainer.steps_done, enabled=self.world.is_main
         )
 
+        def is_multiple(every: int) -> bool:
+            return every > 0 and self.trainer.steps_done % every == 0
+
+        def is_time_to_save() -> bool:
+            if recipe.checkpoints.steps:
+                return is_multiple(recipe.checkpoints.steps)
+            return self.trainer.seconds - saved_at >= recipe.checkpoints.seconds
+
+        def needs_model() -> bool:
+            return is_multiple(average_every) or is_multiple(eval_every) or is_time_to_save()
+
         def after_step(record: StepRecord) -> None:
             nonlocal saved_at
             step = record.step
@@ -347,22 +364,20 @@ class Run:
             bar.set_postfix(
                 step=step, loss=f"{record.loss:.2f}", grad_norm=f"{record.grad_norm:.1f}"
             )
-            if average_every and step % average_every == 0:
+            if step < self.trainer.steps_done:
+                return  # a GPU has taken further steps, after none of which is the model needed
+            if is_multiple(average_every):
                 self._add_to_average()
-            if eval_every and step % eval_every == 0:
+            if is_multiple(eval_every):
                 tensorboard.log_validation(self.validate())
-            if recipe.checkpoints.steps:
-                save = step % recipe.checkpoints.steps == 0
-            else:
-                save = record.seconds - saved_at >= recipe.checkpoints.seconds
-            if save:
+            if is_time_to_save():
                 saved_at = record.seconds
                 self.save()
             if self._is_out_of_patience():
                 raise _OutOfPatience
 
         with bar, tensorboard:
-            yield after_step
+            yield after_step, needs_model
 
     def _stop(self) -> str:
         """Save after Ctrl-C; return a message that states how to resume."""

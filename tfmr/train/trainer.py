@@ -5,6 +5,7 @@ import dataclasses
 import math
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -31,12 +32,16 @@ from tfmr.train.distributed import (
     wrap_distributed,
 )
 from tfmr.train.interrupt import defer_interrupts
+from tfmr.train.later import read_later
 from tfmr.train.loss import LossModule
 from tfmr.train.schedule import learning_rate
 from tfmr.translator import Translator
 
 COMPILE_BACKEND = "inductor"
 """The backend of :func:`torch.compile`."""
+STEPS_AHEAD = 4
+"""How many steps a GPU may be given before the numbers of the first one are read. Reading them
+earlier would leave the GPU without work until the next step has been prepared."""
 ADAM = ("adam.step", "adam.exp_avg", "adam.exp_avg_sq")
 """The state of the optimiser, by the prefixes of its tensors in a checkpoint."""
 
@@ -141,6 +146,9 @@ class Trainer:
         """Batches of the current epoch that all processes together have trained on."""
         self.between_steps = True
         """Whether the weights and the counters above belong to the same step."""
+        self._steps_ahead = STEPS_AHEAD if self.device.type != "cpu" and self.world.size == 1 else 0
+        self._diverged = torch.zeros((), device=self.device)
+        """1 from a step without finite numbers on, which a GPU finds before this process does."""
 
     def step(self, *batches: Batch) -> StepRecord:
         """Take one optimiser step on the mean loss of all target tokens in ``batches``.
@@ -149,6 +157,14 @@ class Trainer:
 
         Raises:
             TfmrError: if the loss or the gradient norm is not finite; the weights are unchanged.
+        """
+        return self.start_step(*batches)()
+
+    def start_step(self, *batches: Batch) -> Callable[[], StepRecord]:
+        """Take a step; return the function that reads its numbers, which waits for a GPU.
+
+        On a CPU, this method raises the error of :meth:`step`; on a GPU, the returned function
+        does, and neither the step without finite numbers nor those after it change a weight.
         """
         start = time.perf_counter()
         self.model.train()
@@ -164,20 +180,19 @@ class Trainer:
             sync = nullcontext() if is_last else no_sync(self.loss_module)
             with self._seeded(index), self.arithmetic.applied(), sync:
                 # Weight each batch by its tokens, so that every token counts equally.
-                batch_loss = self.loss_module(batch.to(self.device)) * (batch.n_tokens / n_tokens)
+                batch_loss = self.loss_module(batch) * (batch.n_tokens / n_tokens)
                 # DDP and FSDP average gradients over the processes; the weighted losses need a sum.
                 (batch_loss * self.world.size).backward()
             losses.append(batch_loss.detach())
-        loss = self.world.all_reduce(float(sum(losses)))
-
-        norm = clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
-        grad_norm = float(full_tensor(norm))
-        if not math.isfinite(grad_norm) or not math.isfinite(loss):
-            raise TfmrError(
-                f"training diverged at step {self.steps_done + 1}: loss {loss}, gradient norm "
-                f"{grad_norm}; lower peak_lr ({self.config.peak_lr}) or lengthen the warm-up "
-                f"({self.config.warmup} steps)"
-            )
+        loss = torch.stack(losses).sum()
+        grad_norm = full_tensor(clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm))
+        if self._steps_ahead:
+            self._diverged = torch.maximum(self._diverged, (~(loss + grad_norm).isfinite()).float())
+            # With this attribute at 1, which PyTorch's gradient scaler uses, Adam changes nothing.
+            self.optimizer.found_inf = self._diverged  # type: ignore[attr-defined]
+        else:
+            loss = torch.tensor(self.world.all_reduce(float(loss)), dtype=torch.float64)
+            self._check_finite(self.steps_done + 1, float(loss), float(grad_norm))
 
         self.between_steps = False
         self.optimizer.step()
@@ -188,15 +203,25 @@ class Trainer:
         # The clock of the main process counts, so that all processes stop at the same step.
         self.seconds = self.world.all_reduce(seconds if self.world.is_main else 0)
         weight_norm = full_tensor(get_total_norm(list(self.weights.values())))
-        return StepRecord(
-            step=self.steps_done,
-            loss=loss,
-            grad_norm=grad_norm,
-            weight_norm=float(weight_norm),
-            learning_rate=lr,
-            tokens=n_tokens,
-            seconds=self.seconds,
-        )
+        numbers = read_later(loss, grad_norm, weight_norm)
+        step, seconds = self.steps_done, self.seconds
+
+        def record() -> StepRecord:
+            loss, grad_norm, weight_norm = numbers()
+            self._check_finite(step, loss, grad_norm)
+            return StepRecord(step, loss, grad_norm, weight_norm, lr, n_tokens, seconds)
+
+        return record
+
+    def _check_finite(self, step: int, loss: float, grad_norm: float) -> None:
+        if not math.isfinite(grad_norm) or not math.isfinite(loss):
+            self.steps_done = step - 1
+            self._diverged.zero_()
+            raise TfmrError(
+                f"training diverged at step {step}: loss {loss}, gradient norm {grad_norm}; lower "
+                f"peak_lr ({self.config.peak_lr}) or lengthen the warm-up ({self.config.warmup} "
+                "steps)"
+            )
 
     @contextmanager
     def _seeded(self, index: int) -> Iterator[None]:
@@ -230,6 +255,7 @@ class Trainer:
         steps: int | None = None,
         seconds: float | None = None,
         on_step: Callable[[StepRecord], object] | None = None,
+        needs_model: Callable[[], bool] = lambda: True,
     ) -> list[StepRecord]:
         """Train up to ``steps`` steps or ``seconds`` seconds in total, earlier calls included.
 
@@ -240,6 +266,8 @@ class Trainer:
             steps: total number of steps; ``None`` for no limit.
             seconds: total training time; ``None`` for no limit.
             on_step: called after each step, for example to log it.
+            needs_model: whether ``on_step`` uses the model of the current step; asked after each
+                step. Otherwise, on a GPU, ``on_step`` is called a few steps later.
 
         Returns:
             The records of the steps of this call.
@@ -255,19 +283,32 @@ class Trainer:
         max_steps = math.inf if steps is None else steps
         max_seconds = math.inf if seconds is None else seconds
         records: list[StepRecord] = []
-        upcoming = self.upcoming_batches()
-        with defer_interrupts() as interrupted:
-            while self.steps_done < max_steps and self.seconds < max_seconds:
-                start = time.perf_counter()
-                batches, epoch, batches_done = next(upcoming)
-                self.seconds += time.perf_counter() - start
-                records.append(self.step(*batches))
-                self.epoch, self.batches_done = epoch, batches_done
-                self.between_steps = True
+        started: deque[Callable[[], StepRecord]] = deque()
+
+        def finish(remaining: int = 0) -> None:
+            while len(started) > remaining:
+                records.append(started.popleft()())
                 if on_step is not None:
                     on_step(records[-1])
-                if self.world.all_reduce(interrupted()):
-                    raise KeyboardInterrupt
+
+        upcoming = self.upcoming_batches()
+        with defer_interrupts() as interrupted:
+            try:
+                while self.steps_done < max_steps and self.seconds < max_seconds:
+                    start = time.perf_counter()
+                    batches, epoch, batches_done = next(upcoming)
+                    self.seconds += time.perf_counter() - start
+                    started.append(self.start_step(*batches))
+                    self.epoch, self.batches_done = epoch, batches_done
+                    self.between_steps = True
+                    read_all = on_step is not None and needs_model()
+                    finish(remaining=0 if read_all else self._steps_ahead)
+                    if self.world.all_reduce(interrupted()):
+                        raise KeyboardInterrupt
+            except KeyboardInterrupt:
+                finish()
+                raise
+            finish()
         return records
 
     def upcoming_batches(self) -> Iterator[tuple[list[Batch], int, int]]:
