@@ -12,7 +12,7 @@ SIDEBAR = "#pst-primary-sidebar"
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 
-RUN = """({ include, exclude, rules, off = {} }) => include?.length === 0 ? [] : axe.run(
+RUN = """({ include, exclude = [], rules, off = {} }) => include?.length === 0 ? [] : axe.run(
     { ...(include && { include }), exclude },
     { resultTypes: ["violations"], rules: off, ...(rules && { runOnly: rules }) },
 ).then(found => found.violations.map(fault => ({
@@ -49,14 +49,14 @@ CHANGED = """() => {
 """The texts that were not visible, or had another colour or ground, when this was last called."""
 
 # Formulas and code are thousands of elements of one kind, which take axe minutes. They are checked
-# on one page; test_every_page.py checks their contrast on all.
-SHORTEN = """() => {
-    for (const formula of document.querySelectorAll(".katex")) formula.replaceChildren("x");
-    for (const code of document.querySelectorAll(".highlight pre")) {
-        code.textContent = code.textContent;
-    }
+# in some sections of chapter 4; test_every_page.py checks the contrast of all.
+WHOLE = "#why-it-is-called-scaled-dot-product-attention, #three-properties-of-attention"
+SHORTEN = """whole => {
+    const shortened = (selector) =>
+        [...document.querySelectorAll(selector)].filter(e => !e.closest(whole));
+    for (const formula of shortened(".katex")) formula.replaceChildren("x");
+    for (const code of shortened(".highlight pre")) code.textContent = code.textContent;
 }"""
-WHOLE = "notation.html"
 # The sidebar is the same on all pages.
 WITH_SIDEBAR = ("/index.html", "/04-self-attention.html", "/api/attention.html")
 
@@ -89,33 +89,34 @@ TARGETS = """minimum => [...document.querySelectorAll(
 """Controls smaller than a minimum in pixels; a checkbox or radio button includes its label."""
 
 
-def faults(visit: Visit, *, contrast: bool = True) -> dict[str, Any]:
+def faults(visit: Visit, *, colours: bool) -> dict[str, Any]:
     """What is wrong, by size and colour theme; the page must be opened again afterwards.
 
-    Each theme is checked by all rules at one size. At the other size, its colours are checked where
-    they differ or were not visible. Without ``contrast``, colours are not checked.
+    All rules but that of the contrast are checked on a phone. With ``colours``, each theme is
+    checked by all rules at one size; at the other, its colours are checked where they differ or
+    were not visible.
     """
     page = visit.page
     found = {"tab stops in lines": page.evaluate(FOCUS)}
-    if not page.url.endswith(WHOLE):
-        page.evaluate(SHORTEN)
+    page.evaluate(SHORTEN, WHOLE)
+    if page.url.endswith("/04-self-attention.html"):
+        assert page.locator(".katex *, .highlight pre *").count() > 400
     page.evaluate(STILL)
     page.evaluate(AXE)
     exclude = [] if page.url.endswith(WITH_SIDEBAR) else [SIDEBAR]
-    for theme, sizes in (("light", (DESKTOP, PHONE)), ("dark", (PHONE, DESKTOP))):
+    sizes = (
+        {"light": (DESKTOP, PHONE), "dark": (PHONE, DESKTOP)} if colours else {"light": (PHONE,)}
+    )
+    for theme, (first, *other) in sizes.items():
         visit.set_theme(theme)
-        for size in sizes:
+        page.set_viewport_size(first)
+        page.wait_for_function(REACHABLE)
+        page.evaluate(CHANGED)
+        arguments: dict[str, Any] = {"exclude": exclude, "off": {} if colours else NO_CONTRAST}
+        found[f"{first['width']} px, {theme}"] = page.evaluate(RUN, arguments)
+        for size in other:
             page.set_viewport_size(size)
-            include, rules = None, None
-            if size == sizes[0]:
-                page.wait_for_function(REACHABLE)
-                page.evaluate(CHANGED)
-            elif contrast:
-                include, rules = page.evaluate_handle(CHANGED), COLOURS
-            else:
-                continue
-            arguments = {"include": include, "exclude": exclude, "rules": rules}
-            arguments["off"] = {} if contrast else NO_CONTRAST
+            arguments |= {"include": page.evaluate_handle(CHANGED), "rules": COLOURS}
             found[f"{size['width']} px, {theme}"] = page.evaluate(RUN, arguments)
     found["small targets"] = page.evaluate(TARGETS, 24)
     return {check: faults for check, faults in found.items() if faults}

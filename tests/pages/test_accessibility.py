@@ -6,9 +6,10 @@ from unittest.mock import ANY
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.pages.axe import AXE, RUN, SIDEBAR, STILL, TARGETS
+from tests.pages.axe import AXE, COLOURS, RUN, STILL, TARGETS
 from tests.pages.conftest import CONTRAST, SITE, Visit
 
+CHAPTER = "04-self-attention.html"
 SEARCH = "#search-dialog"
 MENUS = {
     "primary-toggle": "#pst-primary-sidebar-modal",
@@ -31,7 +32,7 @@ def test_a_wide_formula_scrolls_in_a_box_with_a_name(visit: Visit) -> None:
 
 
 def test_code_fades_where_it_continues_beyond_the_edge(visit: Visit) -> None:
-    page = visit.open("04-self-attention.html", width=390)
+    page = visit.open(CHAPTER, width=390)
     area = page.locator("div.highlight pre[tabindex='0']").first
     assert page.locator("div.highlight pre:not([tabindex]).continues").count() == 0
     faded = "e => e.classList.contains('continues')"
@@ -43,7 +44,7 @@ def test_code_fades_where_it_continues_beyond_the_edge(visit: Visit) -> None:
 
 
 def test_wide_code_becomes_reachable_when_its_details_open(visit: Visit) -> None:
-    page = visit.open("04-self-attention.html", width=390)
+    page = visit.open(CHAPTER, width=390)
     details = page.locator("details:has(> * pre)").filter(has_not=page.locator("details")).first
     code = details.locator("pre").first
     assert code.get_attribute("tabindex") is None
@@ -67,45 +68,34 @@ def menus(page: Page, width: int) -> Iterator[str]:
         page.keyboard.press("Escape")
 
 
-@pytest.mark.parametrize("name", ["index.html", "04-self-attention.html", "api/attention.html"])
-def test_a_finger_can_operate_every_control(phone: Visit, name: str) -> None:
-    page = phone.open(name, width=390)
-    page.evaluate("() => document.querySelectorAll('details').forEach(e => { e.open = true; })")
-    for menu in menus(page, 390):
-        assert page.evaluate(TARGETS, 44) == [], menu
+def test_a_finger_can_operate_every_control(phone: Visit) -> None:
+    for name in ("index.html", "api/attention.html", CHAPTER):
+        page = phone.open(name, width=390)
+        page.evaluate("() => document.querySelectorAll('details').forEach(e => { e.open = true; })")
+        assert page.evaluate(TARGETS, 44) == [], name
+    for width in (390, 320):
+        page.set_viewport_size({"width": width, "height": 900})
+        for menu in menus(page, width):
+            assert page.evaluate(TARGETS, 44) == [], menu
+            box = page.locator(menu).first.bounding_box()
+            assert box
+            assert box["x"] >= 0, f"{menu} is wider than the window"
+            assert box["x"] + box["width"] <= width, f"{menu} is wider than the window"
 
 
-@pytest.mark.parametrize("width", [390, 320])
-def test_every_menu_is_within_a_narrow_window(phone: Visit, width: int) -> None:
-    page = phone.open("04-self-attention.html", width=width)
-    for menu in menus(page, width):
-        box = page.locator(menu).first.bounding_box()
-        assert box is not None
-        assert box["x"] >= 0, menu
-        assert box["x"] + box["width"] <= width, menu
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_axe_finds_no_fault_in_an_open_menu(visit: Visit, width: int, theme: str) -> None:
-    page = visit.open("api/attention.html", theme=theme, width=width)
+def test_axe_finds_no_fault_in_an_open_menu(visit: Visit, width: int) -> None:
+    page = visit.open("api/attention.html", width=width)
     page.evaluate(STILL)
     page.evaluate(AXE)
     for menu in menus(page, width):
-        assert page.evaluate(RUN, {"include": [menu], "exclude": [], "rules": None}) == [], menu
-
-
-def test_axe_finds_no_fault_in_the_formulas_and_the_code_of_a_chapter(visit: Visit) -> None:
-    """The other checks by axe shorten both."""
-    page = visit.open("04-self-attention.html")
-    page.evaluate(STILL)
-    page.evaluate(AXE)
-    assert page.locator(".katex *, .highlight pre *").count() > 5000
-    assert page.evaluate(RUN, {"include": None, "exclude": [SIDEBAR], "rules": None}) == []
+        for theme, rules in (("light", None), ("dark", COLOURS)):
+            visit.set_theme(theme)
+            assert page.evaluate(RUN, {"include": [menu], "rules": rules}) == [], (menu, theme)
 
 
 def test_with_a_mouse_lists_stay_close(visit: Visit) -> None:
-    page = visit.open("04-self-attention.html")
+    page = visit.open(CHAPTER)
     links = page.locator(".bd-links li > a, .page-toc a").all()
     heights = [link.evaluate("e => e.getBoundingClientRect().height") for link in links]
     assert min(heights) < 36
@@ -145,7 +135,7 @@ def test_the_choice_of_colours_holds_for_a_visit(chromium: Browser, address: str
     context = chromium.new_context(color_scheme="light")
     context.add_init_script(FIRST_THEME)
     page = context.new_page()
-    page.goto(f"{address}/04-self-attention.html")
+    page.goto(f"{address}/{CHAPTER}")
     assert page.evaluate(THEME) == "light"
     page.locator(".theme-switch-button:visible").first.click()
     assert page.evaluate(THEME) == "dark"
@@ -162,7 +152,7 @@ def test_the_choice_of_colours_holds_for_a_visit(chromium: Browser, address: str
     assert context.cookies() == []
     page.locator(".theme-switch-button:visible").first.click()
     other = context.new_page()
-    other.goto(f"{address}/04-self-attention.html")
+    other.goto(f"{address}/{CHAPTER}")
     assert other.evaluate("firstTheme") == other.evaluate(THEME) == "light"
     context.close()
 

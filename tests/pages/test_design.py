@@ -16,7 +16,7 @@ from tests.pages.conftest import SITE, Visit
 from tests.pages.test_every_page import CHAPTERS, CUT
 from tfmr.figures import palette
 from tfmr.figures.narrow import NARROW
-from tools.site import captions, card, figures, head, opener
+from tools.site import captions, card, figures, head, launch, opener
 
 FONTS = SITE / "_static" / "fonts"
 
@@ -194,9 +194,7 @@ def test_a_live_figure_fits_a_sheet(visit: Visit, name: str) -> None:
         page.emulate_media(media="screen")
 
 
-def test_a_canonical_address_and_a_picture_only_for_a_published_book(
-    tmp_path: Path,
-) -> None:
+def test_addresses_pictures_and_buttons_only_for_a_published_book(tmp_path: Path) -> None:
     class Builder:
         format = "html"
 
@@ -208,14 +206,19 @@ def test_a_canonical_address_and_a_picture_only_for_a_published_book(
         builder = Builder()
         config = SimpleNamespace(root_doc="book/index", project="The book")
 
+    app: Any = App()
+
     def metatags(urls: str) -> str:
         (tmp_path / "pyproject.toml").write_text(f"[project.urls]\n{urls}\n", "utf-8")
         context: dict[str, object] = {"pathto": lambda name, resource: name}
-        head.describe_page(App(), "02-gates", "page.html", context, None)  # type: ignore[arg-type]
+        head.describe_page(app, "02-gates", "page.html", context, None)
         return str(context["metatags"])
 
-    assert "canonical" not in metatags("")
-    assert "og:image" not in metatags("")
+    assert not re.search("canonical|og:image", metatags(""))
+    assert head.published_tags("index.html", tmp_path) == ""
+    context: dict[str, Any] = {}
+    launch.add_buttons(app, "", "", context, None)
+    assert context == {}
     tags = metatags('Documentation = "https://example.org/book/"')
     assert '<link rel="canonical" href="https://example.org/book/en/02-gates.html">' in tags
     assert 'content="https://example.org/book/en/_static/card.png"' in tags

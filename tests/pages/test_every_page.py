@@ -18,9 +18,10 @@ PAGES = page_names()
 READING = [name for name in TO_READ if name not in ALIKE]
 CHAPTERS = [f"{path.stem}.html" for path in chapters() if path.stem != "translator"]
 
-COLOURED = (*WITH_SIDEBAR, "/06-position.html", "/translator.html", "/glossary.html")
-"""The pages whose contrast axe checks, too, which takes it most of its time. They have all kinds of
-elements, and what is around the text. The texts of all pages are checked by CONTRAST."""
+COLOURED = (*WITH_SIDEBAR, "/translator.html", "/glossary.html")
+"""The pages that axe also checks on a desktop, and for their contrast, which takes it most of its
+time. They have all kinds of elements, and what is around the text. The texts of all pages are
+checked by CONTRAST."""
 
 RAW_MATH = r"\$[^$\n]{1,80}\$|\\\(|\\\[|\\frac|\\sqrt|\\mathbf|\\text\{"
 
@@ -161,7 +162,7 @@ def test_nothing_is_wider_than_a_phone(chapter: Visit) -> None:
 
 # The last of the tests that share an open page, since it shortens the page.
 def test_axe_finds_no_fault(chapter: Visit) -> None:
-    assert faults(chapter, contrast=chapter.page.url.endswith(COLOURED)) == {}
+    assert faults(chapter, colours=chapter.page.url.endswith(COLOURED)) == {}
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in [*READING, *ALIKE]])
@@ -172,7 +173,7 @@ def test_an_index_or_a_source_stands_by_itself(visit: Visit, name: str) -> None:
         visit.set_theme(theme)
         assert page.evaluate(CONTRAST) == []
     fits_a_phone(page)
-    assert faults(visit, contrast=False) == {}
+    assert faults(visit, colours=False) == {}
 
 
 def shown(page: Page, folder: str) -> Iterator[str]:

@@ -42,6 +42,10 @@ def test_a_page_needs_no_exception_from_its_policy(text: str) -> None:
     assert "<style" not in text
 
 
+def test_no_button_and_no_link_is_dead(text: str) -> None:
+    assert re.findall(r'<a [^>]*href="(?:|None)"[^>]*>', text) == []
+
+
 def test_a_page_has_a_head_a_title_and_the_contents_of_the_book(text: str) -> None:
     head, _, body = text.partition("</head>")
     [title] = re.findall(r"<title>([^<]*)</title>", head)

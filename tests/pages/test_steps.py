@@ -97,12 +97,19 @@ def test_a_formula_is_set_for_the_eye_and_for_screen_readers() -> None:
     assert "<msqrt><msub><mi>d</mi><mi>k</mi></msub></msqrt>" in display["html"]
 
 
-@pytest.mark.parametrize("wrong", [r"\frac{1}", r"\nosuchcommand", r"{x", "é"])
-def test_an_error_in_a_formula_is_reported(wrong: str) -> None:
-    right, result = formulas.typeset([formulas.Formula("x", False), formulas.Formula(wrong, True)])
-    assert "html" in right
-    assert "html" not in result
-    assert "KaTeX parse error" in result["error"] or "LaTeX-incompatible" in result["error"]
+def test_errors_in_formulas_end_the_build() -> None:
+    wrong = [r"\frac{1}", r"\nosuchcommand", r"{x", "é"]
+    page = new_document("page")
+    page += [nodes.math("", tex) for tex in ["x", *wrong]]
+    env: Any = types.SimpleNamespace(docname="book/02-gates")
+    formulas.collect(page, env)
+    with pytest.raises(ExtensionError) as raised:
+        formulas.set_formulas(types.SimpleNamespace(), env)  # type: ignore[arg-type]
+    lines = str(raised.value).splitlines()
+    assert len(lines) == len(wrong)
+    for line, tex in zip(lines, wrong, strict=True):
+        assert line.startswith("book/02-gates: ")
+        assert repr(tex) in line
 
 
 def test_lines_of_a_formula_are_aligned() -> None:

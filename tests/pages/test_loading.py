@@ -1,4 +1,8 @@
-"""What a reader loads to see all of a page: bytes on the wire, with gzip, and requests."""
+"""What happens while a page loads: what is in view does not move, and little is transferred.
+
+On a slow connection, fonts and figures arrive late. The weight of a page is what a reader loads to
+see all of it: bytes on the wire, with gzip, and requests.
+"""
 
 import gzip
 import os
@@ -7,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, CDPSession
+from playwright.sync_api import Browser, CDPSession, Page, Route
 
 from tests.pages.conftest import SITE, page_names, serve
 from tests.pages.reference import ALIKE, OPENED
@@ -17,7 +21,22 @@ TEXT_PAGE, LIVE_PAGE = 300 * KB, 500 * KB
 REQUESTS = 40
 WORDS = 100 * KB
 """The limit of a generated page without the fonts and the files that it loads."""
-
+SLOW = {"offline": False, "latency": 100, "downloadThroughput": 3e5, "uploadThroughput": 1e5}
+"""Milliseconds, and bytes per second."""
+OBSERVE = """
+window.shifts = [];
+new PerformanceObserver((list) => {
+    for (const { value, sources } of list.getEntries()) {
+        window.shifts.push([value, sources.map(({ node }) => node?.className || node?.nodeName)]);
+    }
+}).observe({ type: "layout-shift", buffered: true });"""
+HELD = """
+window.seconds = [];
+const set = window.setTimeout;
+window.setTimeout = (run, delay, ...rest) =>
+    delay === 1000 ? window.seconds.push(run) : set(run, delay, ...rest);
+"""
+"""Keeps what is to run after one second, so that a slow machine does not run it too early."""
 SCROLL = """async () => {
     const { documentElement } = document;
     const frame = () => new Promise(requestAnimationFrame);
@@ -38,22 +57,34 @@ class Load:
 
     def __init__(self, chromium: Browser, base: str) -> None:
         self.base = base
-        self.page = chromium.new_context(viewport={"width": 390, "height": 844}).new_page()
+        self.page = chromium.new_context().new_page()
+        self.page.add_init_script(OBSERVE + HELD)
         self.network: CDPSession = self.page.context.new_cdp_session(self.page)
         self.network.send("Network.enable")
         self.network.send("Network.setCacheDisabled", {"cacheDisabled": True})
+        self.network.send("Network.emulateNetworkConditions", SLOW)
         self.sizes: list[int] = []
         self.network.on(
             "Network.loadingFinished", lambda event: self.sizes.append(event["encodedDataLength"])
         )
 
-    def read(self, name: str) -> tuple[int, int]:
-        """The bytes and the number of requests of a page, when a reader has seen all of it."""
+    def open(self, name: str, width: int) -> None:
+        """Open a page; nothing that is in view may move before all of it is there."""
         # The page before may still load pictures; what it receives is not part of this page.
         self.page.goto("about:blank")
         self.sizes.clear()
-        self.page.goto(f"{self.base}/{name}", wait_until="load")
+        self.page.set_viewport_size({"width": width, "height": 844})
+        self.page.goto(f"{self.base}/{name}", wait_until="networkidle")
         self.page.evaluate("() => document.fonts.ready")
+        self.page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)))"
+        )
+        shifts = self.page.evaluate("window.shifts")
+        # The Core Web Vitals allow 0.1; a paragraph with one more line adds about 0.05.
+        assert sum(value for value, _ in shifts) < 0.02, shifts
+
+    def read(self) -> tuple[int, int]:
+        """The bytes and the number of requests of the page, when a reader has seen all of it."""
         self.page.evaluate(SCROLL)
         self.page.wait_for_function(COMPLETE)
         self.page.wait_for_load_state("networkidle")
@@ -73,18 +104,59 @@ def compressed(name: str) -> int:
 
 
 @pytest.mark.parametrize("name", [name for name in page_names() if name not in ALIKE])
-def test_a_page_is_light(load: Load, name: str) -> None:
+def test_a_page_is_light_and_steady(load: Load, name: str) -> None:
+    load.open(name, 390)
+    size, requests = load.read()
     live = "live-figure" in (SITE / name).read_text("utf-8")
-    size, requests = load.read(name)
     assert size <= (LIVE_PAGE if live else TEXT_PAGE)
     assert requests <= REQUESTS
     if name in OPENED:
         assert size - compressed(name) < TEXT_PAGE - WORDS, "what all pages of this kind load"
+    else:
+        load.open(name, 1280)
 
 
 def test_every_generated_page_is_light() -> None:
     for name in ALIKE:
         assert compressed(name) < WORDS, name
+
+
+def held(page: Page, address: str) -> list[Route]:
+    """Open a chapter whose lines break elsewhere in another typeface, and hold its typefaces."""
+    requests: list[Route] = []
+    page.add_init_script(OBSERVE + HELD)
+    page.route("**/source-serif-4-*", lambda route: requests.append(route))
+    page.goto(f"{address}/06-position.html", wait_until="domcontentloaded")
+    while len(requests) < 3:
+        page.wait_for_timeout(20)
+    assert not page.locator("article h1").is_visible()
+    return requests
+
+
+def test_the_text_waits_for_its_typefaces(chromium: Browser, address: str) -> None:
+    page = chromium.new_page(viewport={"width": 390, "height": 844})
+    for request in held(page, address):
+        request.continue_()
+    page.locator("article h1").wait_for()
+    page.wait_for_load_state("networkidle")
+    assert sum(value for value, _ in page.evaluate("window.shifts")) < 0.02
+    page.close()
+
+
+def test_a_typeface_that_fails_is_not_waited_for(chromium: Browser, address: str) -> None:
+    page = chromium.new_page()
+    for request in held(page, address):
+        request.abort()
+    page.locator("article h1").wait_for()
+    page.close()
+
+
+def test_the_text_waits_for_a_second_at_most(chromium: Browser, address: str) -> None:
+    page = chromium.new_page()
+    held(page, address)
+    page.evaluate("() => window.seconds.forEach(run => run())")
+    page.locator("article h1").wait_for()
+    page.close()
 
 
 def test_the_server_compresses_a_changed_file_again(tmp_path: Path) -> None:
