@@ -20,7 +20,7 @@ from tfmr.commands.translate import _read_chunks
 from tfmr.config import TransformerConfig
 from tfmr.data.text import canonical
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.decode import Sampling, align, translate, translate_each
+from tfmr.decode import Sampling, align, beam_search, translate, translate_each
 from tfmr.errors import TfmrError
 from tfmr.fast import prepare
 from tfmr.model import Transformer
@@ -351,3 +351,45 @@ def test_the_help_names_the_models_of_the_package(name: str, command, capsys) ->
         command(name, "--help")
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert f"a model of the package: {', '.join(model_names()[:-1])} or {model_names()[-1]}" in text
+
+
+def test_n_best_translations_with_scores(command: Command, model: Path) -> None:
+    given = ("translate", "--model", model, "--beam", 3, *SENTENCES[:2])
+    out, _ = command(*given, "--n-best", 2, "--scores")
+    rows = [line.split("\t") for line in out.splitlines()]
+    translator, tokenizer = load_translator(model)
+    expected = []
+    for number, sentence in enumerate(SENTENCES[:2], start=1):
+        source = torch.tensor([tokenizer.encode(sentence)])
+        for best in beam_search(translator, source, 3, n_best=2)[0]:
+            text = tokenizer.detokenise(canonical(tokenizer.decode(best.ids)))
+            expected.append([str(number), f"{best.score:.4f}", text])
+    assert rows == expected
+    assert len(rows) == 4
+    plain, _ = command(*given)
+    scored, _ = command(*given, "--scores")
+    assert [line.split("\t")[1] for line in scored.splitlines()] == plain.splitlines()
+    numbered, _ = command(*given, "--n-best", 1)
+    assert numbered.splitlines() == [f"{n}\t{t}" for n, t in enumerate(plain.splitlines(), start=1)]
+
+
+def test_a_sentence_without_a_translation_keeps_its_number(
+    model: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    out, _ = command("translate", "--model", model, "--n-best", 2, "--scores", "", SENTENCES[0])
+    lines = out.splitlines()
+    assert lines[0] == "1\t\t"
+    assert [line.split("\t")[0] for line in lines[1:]] == ["2", "2"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--n-best", 5), "n_best must be between 1 and beam=4: got n_best=5"),
+        (("--n-best", 0), "expected --n-best of at least 1 translation, got 0"),
+        (("--n-best", 2, "--sample"), "with a search, got --sample"),
+        (("--scores", "--stream", "--beam", 1), "with a search, got --stream"),
+    ],
+)
+def test_n_best_needs_a_search(rejected, model: Path, options: tuple, message: str) -> None:
+    assert message in rejected("translate", "--model", model, *options, "--", SENTENCES[0])

@@ -1,7 +1,7 @@
 """``translate``: translate sentences from arguments, a file or standard input."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
@@ -13,7 +13,7 @@ from tqdm import tqdm
 from tfmr.commands.decoding import BATCH_SIZE, Decoding
 from tfmr.data.lines import read_lines
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.decode import Sampling, Translation, align, translate_each
+from tfmr.decode import Candidate, Sampling, Translation, align, translate_each
 from tfmr.decode.streaming import StreamDecoder, Watched
 from tfmr.errors import TfmrError, require
 from tfmr.fast import cpu_matmul_settings
@@ -54,6 +54,12 @@ class Translate:
     """Print a second line, starting with a tab, that pairs each word of the translation with the
     source word that has the largest attention weight, as source→target."""
 
+    n_best: int | None = None
+    """Print this many translations of each sentence, at most --beam, the best first. Each line
+    starts with the number of the sentence and a tab."""
+    scores: bool = False
+    """Print the score before each translation, with a tab: its log-probability divided by the
+    length penalty, by which the search ranks translations."""
     stream: bool = False
     """Print each word as soon as it is generated, one sentence at a time. Needs --beam 1 or
     --sample, because a beam search may still change its words."""
@@ -70,7 +76,7 @@ class Translate:
         model, tokenizer, _ = self.decoding.load()
         if interactive:
             print("Enter one sentence per line; Ctrl-D ends.", file=sys.stderr)
-        count, failed = 0, False
+        count, number, failed = 0, 0, False
 
         def report(_: int, error: TfmrError) -> None:
             nonlocal failed
@@ -101,7 +107,11 @@ class Translate:
                 rows = min(len(lines), BATCH_SIZE) * options.get("beam", 1)
                 with cpu_matmul_settings(model, rows):
                     for translation in translations:
-                        print(translation.text.removeprefix(words.shown), flush=True)
+                        if "n_best" in options:
+                            number += 1
+                            self._print_candidates(number, translation)
+                        else:
+                            print(translation.text.removeprefix(words.shown), flush=True)
                         words = StreamDecoder(tokenizer)
                         if self.alignment:
                             print("\t" + _alignment(model, tokenizer, translation), flush=True)
@@ -110,6 +120,15 @@ class Translate:
         require(count > 0 or interactive, f"expected sentences {where}, got none")
         if failed:
             sys.exit(1)
+
+    def _print_candidates(self, number: int, translation: Translation) -> None:
+        """Print the best translations of a sentence, or one empty line if there are none."""
+        candidates: Sequence[Candidate | None] = translation.n_best or [None]
+        for candidate in candidates:
+            cells = [str(number)] if self.n_best is not None else []
+            if self.scores:
+                cells.append("" if candidate is None else f"{candidate.score:.4f}")
+            print("\t".join([*cells, candidate.text if candidate else ""]), flush=True)
 
     def _one_by_one(self) -> Iterator[list[str]]:
         return ([line] for lines in self._chunks() for line in lines)
@@ -135,8 +154,19 @@ class Translate:
             not self.stream or self.sample or self.decoding.beam == 1,
             "expected --beam 1 or --sample with --stream, got a beam search; add one of them",
         )
+        lists = self.n_best is not None or self.scores
+        for name, excluding in (("--sample", self.sample), ("--stream", self.stream)):
+            require(
+                not (lists and excluding),
+                f"expected --n-best and --scores with a search, got {name}; omit one of them",
+            )
+        require(
+            self.n_best is None or self.n_best >= 1,
+            f"expected --n-best of at least 1 translation, got {self.n_best}",
+        )
         if not self.sample:
-            return self.decoding.search_options()
+            n_best = {"n_best": self.n_best or 1} if lists else {}
+            return self.decoding.search_options() | n_best
         temperature = 1.0 if self.temperature is None else self.temperature
         return {
             "sampling": Sampling(temperature, self.top_k, self.top_p),

@@ -21,12 +21,13 @@ from tfmr.decode.beam import (
 from tfmr.decode.generate import EXTRA_LENGTH, GenerationConfig, max_output_lengths
 from tfmr.decode.greedy import greedy_search, greedy_search_naive
 from tfmr.decode.sampling import Sampling, sample
-from tfmr.decode.sentences import Translation, translate, translate_each
+from tfmr.decode.sentences import Candidate, Translation, translate, translate_each
 
 __all__ = [
     "ALPHA",
     "EXTRA_LENGTH",
     "BeamStep",
+    "Candidate",
     "GenerationConfig",
     "Hypothesis",
     "Sampling",

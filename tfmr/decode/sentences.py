@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tfmr.data.batches import pad
 from tfmr.data.text import canonical, to_form
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.decode.beam import ALPHA
+from tfmr.decode.beam import ALPHA, beam_search, check_beam_options
 from tfmr.decode.generate import check_eval_mode
 from tfmr.decode.sampling import Sampling
 from tfmr.decode.search import check_search_options, search
@@ -20,6 +20,20 @@ ones yield the first translations earlier."""
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """One of the best translations of a sentence."""
+
+    ids: list[int]
+    """The ids, without ``BOS`` and ``EOS``."""
+    text: str
+    """One line of text, in its canonical spelling."""
+    log_prob: float
+    """The natural logarithm of its probability: the sum over its tokens, ``EOS`` included."""
+    score: float
+    """``log_prob`` divided by the length penalty; the best translation has the highest score."""
+
+
+@dataclass(frozen=True)
 class Translation:
     """A translated sentence. All fields are empty if the sentence is empty or was skipped."""
 
@@ -29,6 +43,8 @@ class Translation:
     """The ids of its translation, without ``BOS`` and ``EOS``."""
     text: str
     """The translation as one line of text, in its canonical spelling."""
+    n_best: Sequence[Candidate] = ()
+    """The best translations, this one first; empty unless they were requested."""
 
 
 def translate(
@@ -93,15 +109,26 @@ def translate_each(
     seed: int = 0,
     batch_size: int = 64,
     detokenise: bool = True,
+    n_best: int = 0,
     first_number: int = 1,
     on_finished: Callable[[int], object] | None = None,
     on_error: Callable[[int, TfmrError], object] | None = None,
 ) -> Iterator[Translation]:
     """Translate sentences as :func:`translate` does; yield each as early as their order permits.
 
-    All sentences are checked before the first is translated.
+    All sentences are checked before the first is translated. Scores and alignments take five
+    lines::
+
+        from tfmr import load_translator
+        from tfmr.decode import align, translate_each
+
+        model, tokenizer = load_translator("multi30k-de-en")
+        for each in translate_each(model, tokenizer, ["Ein Hund schläft."], beam=4, n_best=4):
+            print([(candidate.score, candidate.text) for candidate in each.n_best])
+            print(align(model, tokenizer, each.source, each.ids))
 
     Args:
+        n_best: number of translations with scores per sentence, at most ``beam``; 0 for none.
         first_number: the number of the first sentence, which determines the numbers in messages
             and the seeds; for a text that arrives in several parts.
         on_error: called with the number of each sentence that cannot be translated (too long, or
@@ -115,21 +142,47 @@ def translate_each(
     """
     check_eval_mode(model)
     check_search_options(beam, alpha, sampling)
+    require(
+        n_best == 0 or sampling is None,
+        f"n_best needs a search: got n_best={n_best} and sampling; choose one",
+    )
+    if n_best:
+        check_beam_options(beam, alpha, n_best)
     require(batch_size >= 1, f"batch_size must be at least 1 sentence: got {batch_size}")
     encoded = _encode(model, tokenizer, sentences, first_number, on_error)
 
-    def outputs(indices: list[int]) -> list[list[int]]:
+    def text_of(ids: list[int]) -> str:
+        text = canonical(tokenizer.decode(ids))
+        return tokenizer.detokenise(text) if detokenise else text
+
+    def translations(indices: list[int]) -> list[Translation]:
         if not indices:
             return []
-        return search(
+        sources = [encoded[i] for i in indices]
+        padded = pad(sources).to(model.device)
+        if n_best:
+            found = beam_search(model, padded, beam, alpha, n_best=n_best, on_finished=on_finished)
+            best = [
+                [Candidate(h.ids, text_of(h.ids), h.log_prob, h.score) for h in hypotheses]
+                for hypotheses in found
+            ]
+            return [
+                Translation(source, candidates[0].ids, candidates[0].text, candidates)
+                for source, candidates in zip(sources, best, strict=True)
+            ]
+        outputs = search(
             model,
-            pad([encoded[i] for i in indices]).to(model.device),
+            padded,
             beam=beam,
             alpha=alpha,
             sampling=sampling,
             seeds=[seed + first_number - 1 + i for i in indices],
             on_finished=on_finished,
         )
+        return [
+            Translation(source, ids, text_of(ids))
+            for source, ids in zip(sources, outputs, strict=True)
+        ]
 
     def in_order() -> Iterator[Translation]:
         for start in range(0, len(encoded), WINDOW * batch_size):
@@ -140,14 +193,10 @@ def translate_each(
             for at in range(0, len(window), batch_size):
                 batch = by_length[at : at + batch_size]
                 nonempty = [i for i in batch if encoded[i]]
-                ids: dict[int, list[int]] = {i: [] for i in batch}
-                ids.update(zip(nonempty, outputs(nonempty), strict=True))
+                finished.update((i, Translation([], [], "")) for i in batch)
+                finished.update(zip(nonempty, translations(nonempty), strict=True))
                 if on_finished is not None and len(nonempty) < len(batch):
                     on_finished(len(batch) - len(nonempty))
-                for i in batch:
-                    text = canonical(tokenizer.decode(ids[i]))
-                    text = tokenizer.detokenise(text) if detokenise else text
-                    finished[i] = Translation(encoded[i], ids[i], text)
                 while next_index in finished:
                     yield finished.pop(next_index)
                     next_index += 1
