@@ -17,7 +17,6 @@ import torch
 from tqdm import tqdm
 
 from benchmarks import record
-from benchmarks.intervals import Difference, paired_difference
 from benchmarks.record import Record, Row
 from benchmarks.tables import NOTHING, Claims, grouped, markdown, select
 from tfmr import registry
@@ -30,6 +29,7 @@ from tfmr.errors import TfmrError
 from tfmr.metrics import exact_match
 from tfmr.special_tokens import PAD
 from tfmr.train.config import Recipe, find_recipe
+from tfmr.train.intervals import Difference, paired_difference
 from tfmr.train.schedule import learning_rate
 from tfmr.train.trainer import Trainer
 from tfmr.translator import Translator

@@ -18,7 +18,6 @@ import torch
 from tqdm import tqdm
 
 from benchmarks import record
-from benchmarks.intervals import bleu_statistics, corpus_bleu, interval, resample
 from benchmarks.quality import table as table
 from tfmr.checkpoint import load_translator
 from tfmr.data import corpora
@@ -27,6 +26,7 @@ from tfmr.errors import require
 from tfmr.fast import cpu_matmul_settings, prepare
 from tfmr.metrics import bleu
 from tfmr.train.config import find_recipe
+from tfmr.train.intervals import bleu_statistics, corpus_bleu, interval, resample
 from tfmr.train.run import Run
 
 SYSTEMS = {

@@ -35,7 +35,6 @@ from torch.nn.utils import get_total_norm
 from tqdm import tqdm
 
 from benchmarks import record
-from benchmarks.intervals import paired_difference
 from benchmarks.record import Record, Row
 from benchmarks.tables import Claims, grouped, markdown, select, spread
 from tfmr.attention import MultiHeadAttention, causal_mask
@@ -43,6 +42,7 @@ from tfmr.config import BlockConfig
 from tfmr.encoder import EncoderBlock
 from tfmr.layers import FeedForward, Residual, final_norm
 from tfmr.position import sinusoidal
+from tfmr.train.intervals import paired_difference
 
 Sublayer = Callable[[Tensor], Tensor]
 Name = Literal["feed-forward", "encoder", "warm-up"]

@@ -29,7 +29,6 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from benchmarks import prefixes, record
-from benchmarks.intervals import interval, paired_difference, ratio_of_sums, resample
 from benchmarks.record import Record, Row
 from benchmarks.tables import NOTHING, RANGE, Claims, count, grouped, markdown, select, spread
 from tfmr.data import corpora
@@ -47,6 +46,7 @@ from tfmr.family.tasks import CONFIG as T5
 from tfmr.family.tasks import TASKS, accuracy, train_t5
 from tfmr.family.training import initialise_small, train
 from tfmr.special_tokens import BOS, EOS, PAD, SPECIAL, UNK
+from tfmr.train.intervals import interval, paired_difference, ratio_of_sums, resample
 
 Rows = Iterator[dict[str, Any]]
 Experiment = Literal[

@@ -2,7 +2,7 @@
 
 Each head and each sublayer is ablated alone, without retraining. The model is evaluated on the
 validation set: cross-entropy in nats per token, and BLEU of greedy decoding. The increase in the
-cross-entropy and the decrease in BLEU have intervals (:mod:`benchmarks.intervals`). Michel et al.
+cross-entropy and the decrease in BLEU have intervals (:mod:`tfmr.train.intervals`). Michel et al.
 (2019), sections 3.2 and 3.3; Voita et al. (2019).
 """
 
@@ -19,7 +19,6 @@ from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.analysis import MODEL, Analysis, weights_fingerprint
-from benchmarks.intervals import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
 from benchmarks.record import Record, Row
 from benchmarks.tables import NOTHING, Claims, grouped, markdown, select
 from tfmr import checkpoint
@@ -34,6 +33,7 @@ from tfmr.layers import FeedForward
 from tfmr.metrics import bleu
 from tfmr.model import Transformer
 from tfmr.special_tokens import PAD
+from tfmr.train.intervals import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
 
 TOKENS_PER_BATCH = 4096
 Ablations = list[tuple[Row, AbstractContextManager[None]]]

@@ -19,7 +19,7 @@
 ``decoding``
     BLEU of greedy decoding and of beam search, with the interval of the difference.
 
-Intervals are 95 % bootstrap intervals over sentences or pairs (:mod:`benchmarks.intervals`).
+Intervals are 95 % bootstrap intervals over sentences or pairs (:mod:`tfmr.train.intervals`).
 """
 
 from collections import defaultdict
@@ -39,7 +39,6 @@ from torch.utils.hooks import RemovableHandle
 
 from benchmarks import record
 from benchmarks.analysis import Analysis
-from benchmarks.intervals import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
 from benchmarks.minimal_pairs import PAIRS, MinimalPair
 from benchmarks.record import Record, Row
 from benchmarks.tables import Claims, markdown, only, select
@@ -62,6 +61,7 @@ from tfmr.layers import FeedForward
 from tfmr.metrics import bleu
 from tfmr.model import Transformer
 from tfmr.special_tokens import BOS, PAD
+from tfmr.train.intervals import bleu_statistics, corpus_bleu, interval, ratio_of_sums, resample
 from tfmr.translator import DecoderState, IncrementalTranslator
 
 TOKENS_PER_BATCH = 1024

@@ -78,6 +78,7 @@ def _run() -> None:
     try:
         import tyro
 
+        from tfmr.commands.compare import Compare
         from tfmr.commands.evaluate import Evaluate
         from tfmr.commands.export import Export
         from tfmr.commands.recipes import Recipes
@@ -95,6 +96,7 @@ def _run() -> None:
             "train": Train,
             "translate": Translate,
             "evaluate": Evaluate,
+            "compare": Compare,
             "export": Export,
             "recipes": Recipes,
         },

@@ -22,7 +22,6 @@ from benchmarks.inside import (
     repetition,
     weighted_medians,
 )
-from benchmarks.intervals import resample
 from benchmarks.minimal_pairs import PAIRS, MinimalPair
 from benchmarks.record import read
 from tests.benchmarks.small import CORPUS, WORDS, saved
@@ -34,6 +33,7 @@ from tfmr.metrics import bleu
 from tfmr.model import Transformer
 from tfmr.special_tokens import BOS
 from tfmr.train.evaluation import mean_loss
+from tfmr.train.intervals import resample
 
 pytestmark = pytest.mark.usefixtures("small_corpus")
 VALID = CORPUS.valid[:5]

@@ -5,7 +5,10 @@ import pytest
 import sacrebleu
 from sacrebleu.significance import PairedTest
 
-from benchmarks.intervals import (
+from tests.benchmarks.small import CORPUS
+from tfmr.errors import TfmrError
+from tfmr.metrics import bleu
+from tfmr.train.intervals import (
     RESAMPLES,
     T_975,
     bleu_statistics,
@@ -15,9 +18,6 @@ from benchmarks.intervals import (
     ratio_of_sums,
     resample,
 )
-from tests.benchmarks.small import CORPUS
-from tfmr.errors import TfmrError
-from tfmr.metrics import bleu
 
 REFERENCES = [target for _, target in CORPUS.train[:60]]
 SHUFFLED = REFERENCES[1:] + REFERENCES[:1]
