@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 
@@ -311,6 +312,16 @@ def test_failed_step_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
             trainer.run(steps=6)
     trainer.run(steps=6)
     assert_same_state(uninterrupted, trainer)
+
+
+def test_the_end_of_the_launcher_takes_effect_after_the_step() -> None:
+    for launcher, steps in ((0, 4), (os.getppid(), 4), (os.getppid() + 1, 1)):
+        trainer = make_trainer()
+        trainer.world = World(launcher=launcher)
+        with pytest.raises(KeyboardInterrupt) if steps == 1 else nullcontext():
+            trainer.run(steps=4)
+        assert trainer.steps_done == steps
+        assert trainer.between_steps
 
 
 def test_ctrl_c_takes_effect_after_the_step(monkeypatch: pytest.MonkeyPatch) -> None:

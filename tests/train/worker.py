@@ -168,6 +168,15 @@ def play(folder: Path, scenario: str) -> int:
     sys.exit()
 
 
+def process() -> None:
+    """Run the command as a process of ``torchrun``, which gets no signal if ``torchrun`` ends.
+
+    The launcher gives the processes that it forks such a signal.
+    """
+    torch.multiprocessing._prctl_pr_set_pdeathsig(0)
+    command_line()
+
+
 def main() -> None:
     """Do what the command line says."""
     what, *arguments = sys.argv[1:]
@@ -178,7 +187,7 @@ def main() -> None:
         sys.argv = ["tfmr", *arguments]
         import tfmr.figures.training  # noqa: F401  once here, and not by each process
 
-        launch(2, command_line)
+        launch(2, process)
     else:
         folder, *scenarios = arguments
         print(json.dumps([play(Path(folder) / scenario, scenario) for scenario in scenarios]))

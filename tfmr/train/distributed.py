@@ -68,16 +68,23 @@ class World:
     """The device on which this process computes."""
     last_checkpoint: str = ""
     """A description of the last saved checkpoint, for messages; empty before the first."""
+    launcher: int = 0
+    """The id of the process that started this one, ``torchrun``; 0 without ``torchrun``."""
 
     @property
     def is_main(self) -> bool:
         """Whether this is the main process, which writes files and prints."""
         return self.rank == 0
 
+    @property
+    def launcher_has_ended(self) -> bool:
+        """Whether ``torchrun`` has ended, so that nothing else ends this process."""
+        return self.launcher not in (0, os.getppid())
+
     def resume_hint(self) -> str:
         """What was saved and how to resume, for the message that ends a run."""
         if not self.last_checkpoint:
-            return "nothing was saved: start again"
+            return "nothing was saved: start again with the same command and --resume"
         return f"{self.last_checkpoint} is complete: resume with the same command and --resume"
 
     def all_reduce(self, value: int | float) -> float:
@@ -128,6 +135,7 @@ class World:
             return
         if cuda:
             torch.cuda.set_device(device)
+        launcher = os.getppid()
         try:
             dist.init_process_group("nccl" if cuda else "gloo", timeout=TIMEOUT)
         except (ValueError, RuntimeError) as error:
@@ -135,15 +143,19 @@ class World:
                 f"the processes of torchrun cannot reach each other ({str(error).splitlines()[0]}):"
                 " check MASTER_ADDR and MASTER_PORT, or start the command without torchrun"
             ) from error
-        world = World(dist.get_rank(), dist.get_world_size(), device)
+        world = World(dist.get_rank(), dist.get_world_size(), device, launcher=launcher)
         previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         for number in previous:
             signal.signal(number, _terminate)
         try:
             yield world
-        except (TfmrError, KeyboardInterrupt) as error:
+        except TfmrError as error:
             _print_once(str(error))
-            raise SystemExit(2 if isinstance(error, TfmrError) else 130) from error
+            raise SystemExit(2) from error
+        except KeyboardInterrupt as error:
+            if world.is_main:  # all processes stop at the same step
+                _print_once(str(error))
+            raise SystemExit(130) from error
         except (Terminated, RuntimeError) as error:
             if isinstance(error, RuntimeError) and not _is_lost_process(error):
                 raise

@@ -260,7 +260,7 @@ class Trainer:
         """Train up to ``steps`` steps or ``seconds`` seconds in total, earlier calls included.
 
         Ctrl-C takes effect at the end of the current step, in all processes at the same step; see
-        :func:`~tfmr.train.interrupt.defer_interrupts`.
+        :func:`~tfmr.train.interrupt.defer_interrupts`. So does the end of ``torchrun``.
 
         Args:
             steps: total number of steps; ``None`` for no limit.
@@ -274,7 +274,7 @@ class Trainer:
 
         Raises:
             TfmrError: if neither limit is given, or training diverges.
-            KeyboardInterrupt: after Ctrl-C.
+            KeyboardInterrupt: after Ctrl-C, or if ``torchrun`` has ended.
         """
         require(
             steps is not None or seconds is not None,
@@ -303,7 +303,8 @@ class Trainer:
                     self.between_steps = True
                     read_all = on_step is not None and needs_model()
                     finish(remaining=0 if read_all else self._steps_ahead)
-                    if self.world.all_reduce(interrupted()):
+                    ended = interrupted() or self.world.launcher_has_ended
+                    if self.world.all_reduce(ended):
                         raise KeyboardInterrupt
             except KeyboardInterrupt:
                 finish()
