@@ -1,6 +1,7 @@
 """Checkpoints: complete or absent, free of code, and every invalid file explained in one line."""
 
 import dataclasses
+import errno
 import json
 import math
 import os
@@ -19,8 +20,9 @@ from safetensors.torch import load_file, save_file
 
 import tfmr
 from tfmr import checkpoint, registry
-from tfmr.checkpoint import Checkpoint, load_weights, named_weights, write_atomic
+from tfmr.checkpoint import Checkpoint, load_weights, named_weights
 from tfmr.config import TransformerConfig
+from tfmr.data.files import write_atomic
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.decode import translate
 from tfmr.errors import TfmrError
@@ -171,7 +173,6 @@ def test_a_missing_file(tmp_path: Path) -> None:
     assert_refused(
         tmp_path / "none", "no checkpoint at .*train a model with `python -m tfmr train`"
     )
-    assert_refused(tmp_path, "no checkpoint at ")
     with pytest.raises(TfmrError, match="no checkpoint at"):
         checkpoint.load_translator(str(tmp_path))
 
@@ -184,7 +185,10 @@ def test_a_truncated_file(path: Path, size: int) -> None:
 
 def test_another_kind_of_file(path: Path) -> None:
     path.write_text("text instead of tensors " * 9)
-    assert_refused(path, "is not a complete safetensors file")
+    assert_refused(path, "safetensors format, got another file: give a run directory")
+    for zipped in (True, False):
+        torch.save({"x": torch.zeros(2)}, path, _use_new_zipfile_serialization=zipped)
+        assert_refused(path, "safetensors format, got a PyTorch file: give a run directory")
     save_file({"x": torch.zeros(2)}, path)
     assert_refused(path, "not a tfmr checkpoint: expected the format tfmr-checkpoint-3, got None")
     save_file({"x": torch.zeros(2)}, path, {"format": "pt"})
@@ -195,6 +199,33 @@ def rewrite_header(path: Path, **changes: str) -> None:
     with safe_open(path, framework="pt") as file:
         header = file.metadata()
     save_file(load_file(path), path, header | changes)
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied"), "change its permissions"),
+        (OSError(errno.EIO, "Input/output error"), "check the disk"),
+        (IsADirectoryError(errno.EISDIR, "Is a directory"), "give a file"),
+    ],
+)
+def test_a_file_that_cannot_be_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, remedy: str
+) -> None:
+    """Training again is no remedy."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    for module, name in ((Path, "open"), (checkpoint, "safe_open")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, fail)
+            with pytest.raises(TfmrError, match=f"cannot read .*{error.strerror}.*{remedy}") as e:
+                checkpoint.load(path)
+        assert "train" not in str(e.value)
+    path.unlink()
+    path.mkdir()
+    assert_refused(path, "cannot read .*Is a directory")
 
 
 def test_a_checkpoint_of_another_version(path: Path) -> None:
@@ -372,7 +403,7 @@ def test_a_configuration_that_no_memory_holds_is_refused_before_the_model_is_bui
     rewrite_header(path, config=json.dumps(config | {"d_model": 2**20, "d_ff": 2**26}))
     assert_refused(path, r"with shape .*1048576")
     rewrite_header(path, config=json.dumps(config | {"d_model": 2**40, "d_ff": 2**40}))
-    assert_refused(path, "1099511627776")
+    assert_refused(path, "1099511627776.*: copy the file again, or train")
 
 
 def test_translating_does_not_import_the_training() -> None:

@@ -10,9 +10,11 @@ moment the path holds either the previous complete file or the new one.
 """
 
 import dataclasses
+import errno
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from torch import Tensor
 
 import tfmr
 from tfmr import registry
+from tfmr.data.files import explain_os_error, write_atomic
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
 from tfmr.records import model_names, record_path
@@ -150,7 +153,9 @@ def save(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
     try:
         write_atomic(path, lambda temporary: save_file(on_cpu, temporary, header))
     except SafetensorError as error:  # raised by safetensors when the disk is full
-        raise OSError(str(error)) from error
+        number = re.search(r"os error (\d+)", str(error))
+        code = int(number[1]) if number else errno.EIO
+        raise OSError(code, os.strerror(code), str(path)) from error
 
 
 def load(path: str | os.PathLike[str], *, with_state: bool = False) -> Checkpoint:
@@ -167,10 +172,11 @@ def load(path: str | os.PathLike[str], *, with_state: bool = False) -> Checkpoin
     """
     path = Path(path)
     require(
-        path.is_file(),
+        path.exists(),
         f"no checkpoint at {path}: train a model with `python -m tfmr train`, or give another path "
         f"or the name of a model of the package ({', '.join(model_names())})",
     )
+    _check_file(path)
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
@@ -182,7 +188,9 @@ def load(path: str | os.PathLike[str], *, with_state: bool = False) -> Checkpoin
                 name.removeprefix(TRAINING_STATE): file.get_tensor(name)
                 for name in (state_names if with_state else ())
             }
-    except (SafetensorError, OSError) as error:
+    except OSError as error:
+        raise TfmrError(f"cannot read {path}: {explain_os_error(error)}") from error
+    except SafetensorError as error:
         raise TfmrError(
             f"{path} is not a complete safetensors file ({error}): copy it again, or train the "
             "model again"
@@ -202,7 +210,10 @@ def load(path: str | os.PathLike[str], *, with_state: bool = False) -> Checkpoin
         with torch.device("meta"):
             expected = named_weights(registry.build_model(config))
     except RuntimeError as error:  # the number of bytes overflows
-        raise TfmrError(f"{path}: no machine can hold its model: {config}") from error
+        raise TfmrError(
+            f"{path}: no machine can hold a model with its configuration, {config}: copy the file "
+            "again, or train the model again"
+        ) from error
     check_tensors(weights, expected, path, DTYPES)
     return Checkpoint(
         config=config,
@@ -211,6 +222,23 @@ def load(path: str | os.PathLike[str], *, with_state: bool = False) -> Checkpoin
         state=state,
         metadata=metadata,
         version=version,
+    )
+
+
+def _check_file(path: Path) -> None:
+    """Raise :class:`TfmrError` if ``path`` cannot be read or does not begin as safetensors do."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(9)
+    except OSError as error:
+        raise TfmrError(f"cannot read {path}: {explain_os_error(error)}") from error
+    # A header of JSON follows its size; a truncated file is reported when it is loaded.
+    if len(start) < 9 or start[8:] == b"{":
+        return
+    kind = "a PyTorch file" if start.startswith((b"PK\x03\x04", b"\x80")) else "another file"
+    raise TfmrError(
+        f"expected {path} to be a checkpoint in the safetensors format, got {kind}: give a run "
+        "directory, or a file that `train` or `export` wrote"
     )
 
 
@@ -269,39 +297,3 @@ def strip_for_inference(saved: Checkpoint) -> Checkpoint:
     )
     metadata = {name: value for name, value in saved.metadata.items() if name != "trainer"}
     return dataclasses.replace(saved, weights=weights, state={}, metadata=metadata)
-
-
-def write_atomic(path: str | os.PathLike[str], write: Callable[[Path], object]) -> None:
-    """Let ``write`` create a temporary file next to ``path``, then move it to ``path``.
-
-    Readers find either the previous file or the complete new one, even if the process is killed
-    (renaming is atomic) or the power fails (the content is flushed to disk before the renaming).
-    The permissions of the file follow the user's umask.
-
-    Raises:
-        OSError: if the folder cannot be written to; a previous file is unchanged.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.touch()
-        mode = temporary.stat().st_mode
-        write(temporary)
-        temporary.chmod(mode)  # safetensors creates files that only their owner can read
-        _flush_to_disk(temporary)
-        os.replace(temporary, path)
-        _flush_to_disk(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _flush_to_disk(path: Path) -> None:
-    """Wait until a file, or the entries of a directory, are on disk."""
-    if path.is_dir() and os.name != "posix":
-        return  # other systems cannot open a directory, and do not need to
-    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

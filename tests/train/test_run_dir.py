@@ -35,22 +35,6 @@ def test_a_new_run_overwrites_no_file(tmp_path: Path, name: str) -> None:
         check_run_dir(tmp_path, resume=False)
 
 
-def test_a_resumed_run_deletes_temporary_files_only(tmp_path: Path) -> None:
-    (tmp_path / ".tokens.1ab.writing").mkdir()
-    (tmp_path / "checkpoints").mkdir()
-    names = (".model.safetensors.12", ".curve.csv.7", "curve.csv", ".other.1", "recipe.toml")
-    for name in (
-        *names,
-        "checkpoints/.00000002.safetensors.12",
-        "checkpoints/00000001.safetensors",
-    ):
-        (tmp_path / name).touch()
-    check_run_dir(str(tmp_path), resume=True)
-    left = sorted(path.name for path in tmp_path.rglob("*"))
-    kept = [".other.1", ".tokens.1ab.writing", "00000001.safetensors", "checkpoints", "curve.csv"]
-    assert left == [*kept, "recipe.toml"]
-
-
 def test_a_curve_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "curve.csv"
     write_text(str(path), curve_csv(CURVE))

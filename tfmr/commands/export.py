@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfmr import checkpoint
+from tfmr.data.files import explain_os_error
 from tfmr.errors import TfmrError, require
 
 
@@ -26,6 +26,8 @@ class Export:
 
     def __call__(self) -> None:
         """Write the file and print its size."""
+        from tfmr import checkpoint
+
         require(
             not self.out.exists(),
             f"{self.out} already exists: choose another file with --out, or delete it",
@@ -35,7 +37,8 @@ class Export:
             checkpoint.save(self.out, saved)
         except OSError as error:
             raise TfmrError(
-                f"cannot write {self.out}: {error}; choose another file with --out"
+                f"cannot write {self.out}: {explain_os_error(error)}, or choose another file with "
+                "--out"
             ) from error
         size = self.out.stat().st_size / 1e6
         print(f"wrote {self.out}: {size:.1f} MB, for inference only", file=sys.stderr)

@@ -14,8 +14,6 @@ vocabulary and the counts.
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -25,6 +23,7 @@ import numpy as np
 from jaxtyping import Integer
 
 from tfmr.data.corpus import SentencePair
+from tfmr.data.files import explain_os_error, temporary_folder
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
 
@@ -146,8 +145,7 @@ def write_ids(
     """Write a token file to ``path``, one chunk at a time, and open it.
 
     The files are written to a temporary folder beside ``path``, flushed to disk, and then renamed,
-    so ``path`` is always absent or complete. If writing fails, the temporary folder is removed;
-    the folder of a killed process is removed by the next call.
+    so ``path`` is always absent or complete; see :func:`tfmr.data.files.temporary_folder`.
 
     Args:
         path: the folder to write, which replaces an existing one; parent folders are created.
@@ -161,22 +159,15 @@ def write_ids(
     """
     path = Path(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for leftover in path.parent.glob(f".{path.name}.*.writing"):
-            shutil.rmtree(leftover)
-        temporary = Path(tempfile.mkdtemp(".writing", f".{path.name}.", path.parent))
-        try:
+        with temporary_folder(path) as temporary:
             (temporary / "new").mkdir()
             _write(temporary / "new", path, chunks, vocabulary, vocab_size)
             if path.exists():
                 path.rename(temporary / "old")
             (temporary / "new").rename(path)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         raise TfmrError(
-            f"cannot write the token file {path}: {error}; free disk space, or give another path "
-            "that no other process writes to"
+            f"cannot write the token file {path}: {explain_os_error(error)}, or give another path"
         ) from error
     return TokenFile(path)
 

@@ -28,6 +28,7 @@ from tfmr import checkpoint, registry
 from tfmr.checkpoint import Checkpoint, load_translator, load_weights, named_weights
 from tfmr.data.batches import Batches, token_lengths
 from tfmr.data.corpus import Corpus, SentencePair
+from tfmr.data.files import explain_os_error
 from tfmr.data.fitting import fit_held_out
 from tfmr.data.own_files import NAME as YOUR_FILES
 from tfmr.data.own_files import TEST_SET, VALID_SET
@@ -198,6 +199,7 @@ class Run:
         self.scores, self.validations = list(state.scores), list(state.validations)
         self.samples, self.command = state.samples, state.command
         path, steps = self.folder / "curve.csv", self.trainer.steps_done
+        self._name_checkpoint()
         self.curve = [record for record in read_curve(path) if record.step <= steps]
         require(
             [record.step for record in self.curve] == list(range(1, steps + 1)),
@@ -453,7 +455,7 @@ class Run:
         """Write the checkpoint and all tables, each file atomically. All processes must call this.
 
         Raises:
-            TfmrError: if a file cannot be written; the previous checkpoint remains.
+            TfmrError: if a file cannot be written; a previous checkpoint remains.
         """
         state, progress = self.trainer.state_dict()
         model = self.current_model()
@@ -461,6 +463,10 @@ class Run:
             saved = Checkpoint(model.config, self.tokenizer, named_weights(model), state)
             with self._named_disk_errors():
                 self._write_files(saved, progress)
+        self._name_checkpoint()
+
+    def _name_checkpoint(self) -> None:
+        """Let messages name the checkpoint of the current step."""
         self.world.last_checkpoint = (
             f"the checkpoint of step {self.trainer.steps_done} in {self.folder}"
         )
@@ -503,7 +509,8 @@ class Run:
                 write_text(self.folder / "recipe.toml", self.recipe.to_toml())
             except OSError as error:
                 raise TfmrError(
-                    f"cannot write to {self.folder}: {error}; choose another folder with --out"
+                    f"cannot write to {self.folder}: {explain_os_error(error)}, or choose another "
+                    "folder with --out"
                 ) from error
 
     def _write_data(self) -> None:
@@ -530,13 +537,14 @@ class Run:
 
     @contextmanager
     def _named_disk_errors(self) -> Iterator[None]:
-        """Turn an :class:`OSError` into an error that names the folder and the remedy."""
+        """Turn an :class:`OSError` into an error that names the file and the remedies."""
         try:
             yield
         except OSError as error:
+            file = error.filename2 or error.filename
             raise TfmrError(
-                f"cannot save in {self.folder}: {error}; the previous checkpoint remains: free "
-                "disk space, then resume with --resume"
+                f"cannot save in {self.folder}: {f'{Path(file).name}: ' if file else ''}"
+                f"{explain_os_error(error)}; {self.world.resume_hint()}"
             ) from error
 
 

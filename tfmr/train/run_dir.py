@@ -5,10 +5,10 @@ import dataclasses
 import io
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from tfmr.checkpoint import write_atomic
+from tfmr.data.files import lock_folder, write_atomic
 from tfmr.data.own_files import TEST_SET, VALID_SET
 from tfmr.data.text import canonical
 from tfmr.errors import TfmrError, require
@@ -48,31 +48,19 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
     Raises:
         TfmrError: if another process holds it.
     """
-    if os.name != "posix":
+    with lock_folder(folder) as is_locked:
+        require(
+            is_locked is not False,
+            f"another process trains in {folder}: wait until it ends, or choose another folder "
+            "with --out",
+        )
         yield
-        return
-    import fcntl
-
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise TfmrError(
-                    f"another process trains in {folder}: wait until it ends, or choose another "
-                    "folder with --out"
-                ) from error
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def check_run_dir(folder: str | os.PathLike[str], *, resume: bool) -> None:
     """Raise if the run directory holds files that this run would overwrite.
 
-    With ``resume``, a run can be continued, or started if there is none. The temporary files of a
-    killed process are deleted.
+    With ``resume``, a run can be continued, or started if there is none.
 
     Raises:
         TfmrError: without ``resume``, if the folder holds a run or a file with the name of one of
@@ -82,7 +70,7 @@ def check_run_dir(folder: str | os.PathLike[str], *, resume: bool) -> None:
     folder = Path(folder)
     if resume and folder.is_dir():
         with locked(folder):
-            _delete_temporary_files(folder)
+            pass
         if (folder / "model.safetensors").exists():
             return
         # The README is written after the first checkpoint.
@@ -105,13 +93,6 @@ def check_run_dir(folder: str | os.PathLike[str], *, resume: bool) -> None:
             f"{folder / name} does not belong to a run and would be overwritten: choose another "
             "folder with --out",
         )
-
-
-def _delete_temporary_files(folder: Path) -> None:
-    patterns = [f".{name}.[0-9]*" for name in FILES] + ["checkpoints/.*.safetensors.[0-9]*"]
-    for temporary in (path for pattern in patterns for path in folder.glob(pattern)):
-        if temporary.is_file():  # the writer of the token file deletes its own folder
-            temporary.unlink()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
