@@ -38,7 +38,7 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def shrink_recipes(monkeypatch: pytest.MonkeyPatch, overrides: dict) -> None:
     """Override values of every recipe that ``train`` uses."""
     monkeypatch.setattr(
-        "tfmr.commands.train.find_recipe", lambda name: find_recipe(name).with_overrides(overrides)
+        "tfmr.train.config.find_recipe", lambda name: find_recipe(name).with_overrides(overrides)
     )
 
 
@@ -228,14 +228,15 @@ def test_an_unknown_corpus_or_direction(rejected) -> None:
     assert "got 'fr-en'" in rejected("train", "--direction", "fr-en")
 
 
-def test_invalid_files(rejected) -> None:
+def test_invalid_files(rejected, model: Path) -> None:
     Path("two").write_text("a\nb\n")
     Path("three").write_text("a\nb\nc\n")
     Path("empty").write_text("")
     line = rejected("train", "--files", "two", "three")
     assert "two has 2 lines and three has 3; align them first" in line
     assert "empty is empty" in rejected("train", "--files", "two", "empty")
-    assert "cannot read none" in rejected("evaluate", "--files", "none", "two")
+    line = rejected("evaluate", "--files", "none", "two", "--model", model)
+    assert "cannot read none" in line
 
 
 def test_a_broken_or_missing_checkpoint(rejected, model: Path) -> None:

@@ -1,25 +1,32 @@
 """``python -m tfmr``: train a model, translate with it, and evaluate it.
 
 A command that fails prints one line on standard error: what was expected, what was given, and what
-to do. With ``--traceback`` it also prints where the error was raised. The exit status is
+to do. With ``--traceback`` it also prints where the error was raised. ``--version`` alone prints
+the version. The exit status is
 
 ==== ==============================================================================================
 0    if the command succeeded, or the program that reads its output stopped reading
 1    if ``translate`` could not translate some of the sentences, or a process of a run was lost
 2    if the input is invalid, or if memory, disk space, a file or a package is missing
 70   if the error was not foreseen
-130  if Ctrl-C stopped the command
+130  if Ctrl-C stopped the command, at whatever moment
 ==== ==============================================================================================
 """
 
-import errno
 import os
 import re
+import signal
 import sys
-from io import TextIOWrapper
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
+from importlib import import_module
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from traceback import print_exception
 
+import tfmr
+from tfmr.data.files import explain_os_error
 from tfmr.errors import TfmrError, require
 
 # OpenMP reads this variable when torch is imported. By default, waiting OpenMP threads keep their
@@ -28,6 +35,7 @@ from tfmr.errors import TfmrError, require
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 TRACEBACK = "--traceback"
+VERSION = "--version"
 LONGEST = 2000
 """Maximum number of characters in a message."""
 OUT_OF_MEMORY = re.compile(
@@ -36,14 +44,6 @@ OUT_OF_MEMORY = re.compile(
     re.IGNORECASE,
 )
 """How PyTorch, NumPy and the dynamic linker report that memory is exhausted."""
-REMEDIES = {
-    errno.ENOSPC: "free disk space",
-    errno.EDQUOT: "free disk space, or ask for a larger quota",
-    errno.EACCES: "change its permissions",
-    errno.EPERM: "change its permissions",
-    errno.ENOENT: "check the path",
-    errno.EMFILE: "raise the limit on open files (ulimit -n)",
-}
 
 
 def main() -> None:
@@ -70,12 +70,52 @@ def main() -> None:
 
 
 def _run() -> None:
-    """Parse the arguments and run the command.
+    """Parse the arguments and run the command."""
+    if sys.argv[1:] == [VERSION]:
+        print(f"tfmr {tfmr.__version__}")
+        return
+    command = _parse_command()
+    with _importing():
+        import_module("tfmr.checkpoint")  # imports PyTorch and most other packages
+    command()
 
-    The packages are imported here, so that Ctrl-C and a broken package are reported like any
-    other error.
+
+@contextmanager
+def _importing() -> Iterator[None]:
+    """Inside the ``with`` statement, a broken package and Ctrl-C end in one line.
+
+    Extension modules turn a :class:`KeyboardInterrupt` into other errors while they are imported.
+    Nothing is lost if the process ends at once.
     """
+
+    def stop(*_: object) -> None:
+        _report("stopped")
+        os._exit(130)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    replaced = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if replaced:
+        signal.signal(signal.SIGINT, stop)
     try:
+        yield
+    except Exception as error:  # a broken package may raise anything
+        raise TfmrError(
+            f"cannot import the packages that tfmr needs: {type(error).__name__} ({error}); "
+            "install tfmr again, or raise the memory limit if there is one"
+        ) from error
+    finally:
+        if replaced:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _parse_command() -> Callable[[], object]:
+    """The command that the arguments describe. PyTorch is not imported.
+
+    Raises:
+        TfmrError: if the arguments are invalid.
+        SystemExit: after ``--help``.
+    """
+    with _importing():
         import tyro
 
         from tfmr.commands.compare import Compare
@@ -85,26 +125,35 @@ def _run() -> None:
         from tfmr.commands.report import Report
         from tfmr.commands.train import Train
         from tfmr.commands.translate import Translate
-    except Exception as error:  # a broken package may raise anything
-        raise TfmrError(
-            f"cannot import the packages that tfmr needs: {type(error).__name__} ({error}); "
-            "install tfmr again, or raise the memory limit if there is one"
-        ) from error
-    command = tyro.extras.subcommand_cli_from_dict(
-        {
-            "data": Report,
-            "train": Train,
-            "translate": Translate,
-            "evaluate": Evaluate,
-            "compare": Compare,
-            "export": Export,
-            "recipes": Recipes,
-        },
-        prog="python -m tfmr",
-        description="Train a translation model, translate with it, and evaluate it. "
-        f"With {TRACEBACK}, any command shows where an error was raised.",
-    )
-    command()
+    box = StringIO()
+    try:
+        with redirect_stderr(box):
+            command: Callable[[], object] = tyro.extras.subcommand_cli_from_dict(
+                {
+                    "data": Report,
+                    "train": Train,
+                    "translate": Translate,
+                    "evaluate": Evaluate,
+                    "compare": Compare,
+                    "export": Export,
+                    "recipes": Recipes,
+                },
+                prog="python -m tfmr",
+                description="Train a translation model, translate with it, and evaluate it. "
+                f"With {TRACEBACK}, any command shows where an error was raised; {VERSION} prints "
+                "the version.",
+            )
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise TfmrError(_box_content(box.getvalue())) from stop
+    return command
+
+
+def _box_content(box: str) -> str:
+    """The text in the box that tyro draws around an error, as one line without its title."""
+    rows = (re.sub(r"^[^\w\s]\s|\s[^\w\s]$", "", row).strip() for row in box.splitlines())
+    return re.sub(r"\.?\s*─+\s*", "; ", " ".join(row for row in rows if row[:1] not in "╭╰+"))
 
 
 def _take_traceback_option() -> bool:
@@ -163,9 +212,7 @@ def _explain(error: BaseException) -> tuple[int, str]:
         )
     if isinstance(error, OSError):
         where = error.filename or "standard input or output"
-        reason = error.strerror or text or type(error).__name__
-        remedy = REMEDIES.get(error.errno or 0, "check where it leads")
-        return 2, f"cannot read or write {where}: {reason}; {remedy}, or use another file"
+        return 2, f"cannot read or write {where}: {explain_os_error(error)}"
     return 70, (
         f"unexpected {type(error).__name__}: {text or 'no description'}; repeat the command with "
         f"{TRACEBACK} to see where it was raised, and report the error as a bug"

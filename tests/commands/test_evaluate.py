@@ -36,7 +36,7 @@ def test_the_score_is_that_of_the_requested_search(
         scored.extend(hypotheses)
         return bleu(hypotheses, references)
 
-    monkeypatch.setattr("tfmr.commands.evaluate.bleu", score)
+    monkeypatch.setattr("tfmr.metrics.bleu", score)
     out, _ = command("evaluate", "--model", model, *(() if beam is None else ("--beam", beam)))
     scores = json.loads(out)
     pairs = pocket.split("en-fr", 100, 4, 9).test

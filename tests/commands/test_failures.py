@@ -1,5 +1,6 @@
 """Whatever a command meets, it ends in one line and a documented status, never in a traceback."""
 
+import dataclasses
 import errno
 import os
 import shlex
@@ -13,7 +14,9 @@ import torch
 
 import tfmr
 from tests.commands.conftest import Command
+from tfmr.commands.decoding import Decoding
 from tfmr.commands.translate import Translate
+from tfmr.dtype import Precision
 from tfmr.errors import TfmrError
 
 ROOT = Path(tfmr.__file__).parent.parent
@@ -39,7 +42,12 @@ ERRORS = {
     "no memory in Python": (MemoryError(), 2, ["memory", "MemoryError"]),
     "no memory for a file": (OSError(errno.ENOMEM, "Cannot allocate memory", "x"), 2, ["memory"]),
     "no memory in C++": (RuntimeError("std::bad_alloc"), 2, ["memory"]),
-    "a full disk": (OSError(errno.ENOSPC, "No space left on device", "run/a"), 2, ["run/a"]),
+    "a full disk": (
+        OSError(errno.ENOSPC, "No space left on device", "run/a"),
+        2,
+        ["run/a: No space left on device; free disk space\n"],
+    ),
+    "a full output": (OSError(errno.ENOSPC, "No space left"), 2, ["output", "free disk space\n"]),
     "a full quota": (OSError(errno.EDQUOT, "Disk quota exceeded"), 2, ["quota"]),
     "no permission": (PermissionError(errno.EACCES, "Permission denied", "/x"), 2, ["/x", "perm"]),
     "a missing file": (error_of(lambda: open("none")), 2, ["none", "No such file"]),  # noqa: SIM115
@@ -77,7 +85,7 @@ def test_an_error_is_one_line(
     *before, line = err.split("\n")[:-1]
     assert line.startswith("tfmr: ")
     assert line.isprintable()
-    assert all(word in line for word in words)
+    assert all(word in f"{line}\n" for word in words)
     assert ("Traceback (most recent call last):" in before) == traceback
     assert bool(before) == traceback
 
@@ -113,6 +121,76 @@ def test_a_value_that_no_parser_accepts(rejected, value: str) -> None:
     assert len(line) < 1000
     Path("recipe.toml").write_text(f"about = {value}\n")
     assert "recipe.toml" in rejected("train", "--recipe", "recipe.toml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["train", "translate", "evaluate", "export", "recipes"]),
+        (["trin"], ["trin", "train"]),
+        (["train", "--stepz", "3"], ["--stepz", "--steps"]),
+        (["train", "--steps", "abc"], ["--steps", "abc", "INT"]),
+        (["train", "--out"], ["--out"]),
+        (["translate", "--precision", "fp23"], ["--precision", "fp23", "fp32"]),
+        (["export"], ["--out"]),
+        (["evaluate", "--version"], ["--version"]),
+    ],
+)
+@pytest.mark.parametrize("columns", ["30", "200"])
+def test_invalid_arguments(
+    command: Command,
+    capsys,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    words: list[str],
+    columns: str,
+) -> None:
+    """One line, although tyro draws a box."""
+    monkeypatch.setenv("COLUMNS", columns)
+    with pytest.raises(SystemExit) as stop:
+        command(*arguments)
+    assert stop.value.code == 2
+    out, line = capsys.readouterr()
+    assert (out, line.count("\n")) == ("", 1)
+    assert line.startswith("tfmr: ")
+    assert all(word in line for word in [*words, "--help"])
+    assert not any(character in line for character in "│─╭╰")
+    assert "  " not in line
+
+
+def test_the_version(command: Command) -> None:
+    assert command("--version") == (f"tfmr {tfmr.__version__}\n", "")
+
+
+def test_help_and_invalid_arguments_do_not_wait_for_pytorch() -> None:
+    code = """
+import sys
+from tfmr.__main__ import main
+for arguments in (["--help"], ["train", "--help"], ["translate", "--help"], ["evaluate", "--help"],
+                  ["export", "--help"], ["recipes", "--help"], ["compare", "--help"],
+                  ["--version"], ["train", "--x"]):
+    sys.argv = ["tfmr", *arguments]
+    try:
+        main()
+    except SystemExit:
+        pass
+slow = {"torch", "sacrebleu", "tokenizers", "matplotlib"} & set(sys.modules)
+sys.exit(f"imported: {slow}" if slow else 0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_arithmetic_can_be_selected() -> None:
+    [option] = [each for each in dataclasses.fields(Decoding) if each.name == "precision"]
+    assert option.type == Precision
 
 
 def test_a_long_message_keeps_its_ends(rejected) -> None:
@@ -162,6 +240,17 @@ def test_an_output_that_is_full_or_closed(model: Path, command: Command) -> None
     assert shell("tfmr translate --model none a 2>/dev/full") == (2, "", "")
 
 
+# An extension module turns Ctrl-C into another error.
+CTRL_C = """
+import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(10**9): pass
+except KeyboardInterrupt:
+    raise ImportError("initialisation failed")
+"""
+
+
 def test_a_model_that_does_not_fit_into_memory(tmp_path: Path) -> None:
     line = "ulimit -v 12000000; tfmr train --set model.d_model=60000 --steps 1 --out"
     status, out, err = shell(f"{line} {tmp_path / 'run'}")
@@ -172,17 +261,19 @@ def test_a_model_that_does_not_fit_into_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "words"),
+    ("name", "code", "status", "words"),
     [
-        ("TypeError('Descriptors cannot\\nbe created')", 2, ["TypeError", "install"]),
-        ("KeyboardInterrupt", 130, ["stopped"]),
-        ("MemoryError", 2, ["memory"]),
+        ("tyro", "raise TypeError('Descriptors cannot\\nbe created')", 2, ["TypeError", "install"]),
+        ("torch", "raise OSError('libtorch.so: no such file')", 2, ["libtorch", "install"]),
+        ("tyro", "raise MemoryError", 2, ["memory"]),
+        ("tyro", CTRL_C, 130, ["stopped"]),
+        ("torch", CTRL_C, 130, ["stopped"]),
     ],
 )
 def test_an_error_while_packages_are_imported(
-    tmp_path: Path, error: str, status: int, words: list[str]
+    tmp_path: Path, name: str, code: str, status: int, words: list[str]
 ) -> None:
-    (tmp_path / "tyro.py").write_text(f"raise {error}\n")
+    (tmp_path / f"{name}.py").write_text(f"{code}\n")
     found, out, err = shell("tfmr recipes", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     assert (found, out, err.count("\n")) == (status, "", 1), err
     assert all(word in err for word in words)

@@ -195,7 +195,7 @@ def test_the_precision(monkeypatch: pytest.MonkeyPatch, command: Command, model:
         dtypes.append(dtype)
         return prepare(translator, dtype)
 
-    monkeypatch.setattr("tfmr.commands.decoding.prepare", prepared)
+    monkeypatch.setattr("tfmr.fast.prepare", prepared)
     for name in ("auto", "fp32", "bf16"):
         command("translate", "--model", model, SENTENCES[0], "--precision", name)
     assert dtypes == [None, torch.float32, torch.bfloat16]

@@ -10,6 +10,7 @@ from tfmr.commands.data import Data
 from tfmr.commands.decoding import Decoding
 from tfmr.commands.evaluate import find_test_corpus, translate_test_set
 from tfmr.data.corpus import Corpus
+from tfmr.data.files import write_atomic
 from tfmr.errors import require
 
 if TYPE_CHECKING:
@@ -90,7 +91,6 @@ class Compare:
     def _compare_curves(self, names: list[str]) -> None:
         """Print the losses of both runs, and draw them; a model without its curve has none."""
         from tfmr import checkpoint
-        from tfmr.checkpoint import write_atomic
         from tfmr.train.comparison import compare_curves
         from tfmr.train.run_dir import read_curve
 

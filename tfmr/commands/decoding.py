@@ -2,17 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-
-from tfmr import checkpoint
-from tfmr.data.tokenizer import Tokenizer
-from tfmr.decode import ALPHA
-from tfmr.dtype import Precision, choose_arithmetic, find_units
 from tfmr.errors import require
-from tfmr.fast import prepare
-from tfmr.translator import IncrementalTranslator
+
+if TYPE_CHECKING:
+    from tfmr.data.tokenizer import Tokenizer
+    from tfmr.translator import IncrementalTranslator
 
 BEAM = 4
 """The default beam size, from Vaswani et al. (2017), section 6.1."""
@@ -32,16 +28,22 @@ class Decoding:
     alpha: float | None = None
     """Exponent of the length penalty of the beam search, 0.6 if not given; 0 disables it, which
     favours short translations."""
-    precision: Precision = "auto"
+    precision: Literal["auto", "fp32", "tf32", "bf16"] = "auto"
     """Arithmetic of matrix multiplications. auto selects bf16 for large models on a CPU with bf16
     instructions, otherwise fp32. In rare cases fp32 and bf16 give different translations."""
 
-    def load(self) -> tuple[IncrementalTranslator, Tokenizer, dict[str, Any]]:
+    def load(self) -> "tuple[IncrementalTranslator, Tokenizer, dict[str, Any]]":
         """Load the model, prepared for fast decoding, its tokenizer, and its metadata.
 
         Raises:
             TfmrError: if there is no valid checkpoint, or the CPU does not support the precision.
         """
+        import torch
+
+        from tfmr import checkpoint
+        from tfmr.dtype import choose_arithmetic, find_units
+        from tfmr.fast import prepare
+
         arithmetic = choose_arithmetic(self.precision, find_units(torch.device("cpu")))
         saved = checkpoint.load(checkpoint.find(self.model))
         model = prepare(saved.model(), None if self.precision == "auto" else arithmetic.dtype)
@@ -53,6 +55,8 @@ class Decoding:
         Raises:
             TfmrError: if there is a length penalty without a beam search.
         """
+        from tfmr.decode import ALPHA
+
         require(
             self.beam != 1 or self.alpha is None,
             "expected --alpha with a beam search only, but --beam 1 is greedy decoding; omit one "

@@ -4,9 +4,8 @@ import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import tyro
 from tqdm import tqdm
 
@@ -15,12 +14,11 @@ from tfmr.commands.decoding import BATCH_SIZE, Decoding
 from tfmr.data.corpus import Corpus
 from tfmr.data.own_files import NAME as YOUR_FILES
 from tfmr.data.own_files import TEST_SET, load_test_files
-from tfmr.data.tokenizer import Tokenizer
-from tfmr.decode import translate_each
 from tfmr.errors import TfmrError, require
-from tfmr.fast import FastTransformer, cpu_matmul_settings
-from tfmr.metrics import bleu, exact_match
-from tfmr.translator import IncrementalTranslator
+
+if TYPE_CHECKING:
+    from tfmr.data.tokenizer import Tokenizer
+    from tfmr.translator import IncrementalTranslator
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,8 @@ class Evaluate:
 
     def __call__(self) -> None:
         """Evaluate, and print one line of JSON."""
+        from tfmr.metrics import bleu, exact_match
+
         options = self.decoding.search_options()
         model, tokenizer, metadata = self.decoding.load()
         corpus = find_test_corpus(self.data, self.decoding.model, metadata)
@@ -57,8 +57,12 @@ class Evaluate:
             scores["alpha"] = options["alpha"]
         print(json.dumps(scores))
 
-    def _arithmetic(self, model: IncrementalTranslator) -> str:
+    def _arithmetic(self, model: "IncrementalTranslator") -> str:
         """The arithmetic that the option selected; ``auto`` depends on the size of the model."""
+        import torch
+
+        from tfmr.fast import FastTransformer
+
         auto_bf16 = isinstance(model, FastTransformer) and model.dtype == torch.bfloat16
         return "bf16" if auto_bf16 or self.decoding.precision == "bf16" else "fp32"
 
@@ -89,12 +93,18 @@ def find_test_corpus(data: Data, model: Path, metadata: dict[str, Any]) -> Corpu
 
 
 def translate_test_set(
-    model: IncrementalTranslator, tokenizer: Tokenizer, corpus: Corpus, options: dict[str, Any]
+    model: "IncrementalTranslator",
+    tokenizer: "Tokenizer",
+    corpus: Corpus,
+    options: dict[str, Any],
 ) -> tuple[list[str], int]:
     """The translations of a test set, and how many sentences could not be translated.
 
     These have an empty translation, and are reported on standard error.
     """
+    from tfmr.decode import translate_each
+    from tfmr.fast import cpu_matmul_settings
+
     failed: dict[int, TfmrError] = {}
     with (
         tqdm(total=len(corpus.test), unit="sentence", delay=2, leave=False) as bar,

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from tfmr.errors import TfmrError
-from tfmr.train.config import find_recipe, recipe_names
 
 
 @dataclass(frozen=True)
@@ -19,6 +18,8 @@ class Recipes:
         Raises:
             TfmrError: after the list, if a recipe file is invalid.
         """
+        from tfmr.train.config import find_recipe, recipe_names
+
         names = recipe_names()
         width = max(map(len, names), default=0)
         invalid = []

@@ -8,20 +8,21 @@ import tomllib
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import torch
 import tyro
 from tyro.conf import UseAppendAction
 
-from tfmr.checkpoint import write_atomic
 from tfmr.commands.data import TrainingData
 from tfmr.data.corpus import Corpus
+from tfmr.data.files import write_atomic
 from tfmr.errors import TfmrError, require
-from tfmr.train.config import Recipe, find_recipe, read_recipe
-from tfmr.train.distributed import World, exit_process
-from tfmr.train.fine_tuning import Base
-from tfmr.train.run import Run
+
+if TYPE_CHECKING:
+    from tfmr.train.config import Recipe
+    from tfmr.train.distributed import World
+    from tfmr.train.fine_tuning import Base
+    from tfmr.train.run import Run
 
 MOST_THREADS = max(1024, os.cpu_count() or 1)
 """Maximum of --threads: with many more threads than cores, PyTorch crashes the process."""
@@ -122,6 +123,12 @@ class Train:
 
     def __call__(self) -> None:
         """Train, and print one line of JSON per evaluation."""
+        import torch
+
+        from tfmr.train.config import find_recipe, read_recipe
+        from tfmr.train.distributed import World, exit_process
+        from tfmr.train.fine_tuning import Base
+
         if self.threads is not None:
             require(
                 1 <= self.threads <= MOST_THREADS,
@@ -149,7 +156,7 @@ class Train:
         if world.size > 1:
             exit_process()
 
-    def _choose_device(self, world: World) -> None:
+    def _choose_device(self, world: "World") -> None:
         """Apply --device."""
         if self.device is None or self.device == world.device.type:
             return
@@ -163,9 +170,11 @@ class Train:
             "with several processes, --device cpu is not supported: set CUDA_VISIBLE_DEVICES= "
             "(empty) before the command instead",
         )
+        import torch
+
         world.device = torch.device("cpu")
 
-    def _override(self, recipe: Recipe) -> Recipe:
+    def _override(self, recipe: "Recipe") -> "Recipe":
         """The recipe with the values that the options override."""
         overrides: dict[str, Any] = {}
         for override in chain(*self.overrides):
@@ -192,8 +201,10 @@ class Train:
         return recipe.with_overrides(overrides)
 
     def _run(
-        self, folder: Path, corpus: Corpus, recipe: Recipe, base: Base | None, world: World
+        self, folder: Path, corpus: Corpus, recipe: "Recipe", base: "Base | None", world: "World"
     ) -> None:
+        from tfmr.train.run import Run
+
         launcher = ["python"]
         if world.size > 1:
             launcher = ["torchrun", "--nproc-per-node", os.environ["LOCAL_WORLD_SIZE"]]
@@ -209,15 +220,22 @@ class Train:
                 sep="\n",
                 file=sys.stderr,
             )
+        before = run.trainer.steps_done, len(run.scores)
         rows = run.train()
         if not world.is_main:
             return
         for row in rows:
             print(json.dumps(row))
+        if before == (run.trainer.steps_done, len(rows)):
+            print(
+                f"the run has reached its budget, {before[0]:,} steps, and nothing was trained: "
+                "give a larger --steps or --minutes to continue it",
+                file=sys.stderr,
+            )
         self._draw_curve(run)
         print(f"next: python -m tfmr translate --model {folder} 'a sentence'", file=sys.stderr)
 
-    def _draw_curve(self, run: Run) -> None:
+    def _draw_curve(self, run: "Run") -> None:
         """Add a picture of the training curve to the run directory."""
         path = run.folder / "curve.png"
         try:

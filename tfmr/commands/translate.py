@@ -5,19 +5,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import tyro
 from tqdm import tqdm
 
 from tfmr.commands.decoding import BATCH_SIZE, Decoding
 from tfmr.data.lines import read_lines
-from tfmr.data.tokenizer import Tokenizer
-from tfmr.decode import Candidate, Sampling, Translation, align, translate_each
-from tfmr.decode.streaming import StreamDecoder, Watched
 from tfmr.errors import TfmrError, require
-from tfmr.fast import cpu_matmul_settings
-from tfmr.translator import IncrementalTranslator
+
+if TYPE_CHECKING:
+    from tfmr.data.tokenizer import Tokenizer
+    from tfmr.decode import Candidate, Translation
+    from tfmr.translator import IncrementalTranslator
 
 READ_SIZE = 1 << 16
 """Maximum number of bytes that are read from standard input before they are translated."""
@@ -66,6 +66,10 @@ class Translate:
 
     def __call__(self) -> None:
         """Translate, and print one line per sentence in order."""
+        from tfmr.decode import translate_each
+        from tfmr.decode.streaming import StreamDecoder, Watched
+        from tfmr.fast import cpu_matmul_settings
+
         require(
             not (self.sentences and self.file),
             "expected sentences or --file, got both; omit one of them",
@@ -86,7 +90,7 @@ class Translate:
         words = StreamDecoder(tokenizer)
         if self.stream:
             model = cast(
-                IncrementalTranslator,
+                "IncrementalTranslator",
                 Watched(model, lambda id: print(words.add(id), end="", flush=True)),
             )
         # On a terminal, the printed translations show the progress.
@@ -121,7 +125,7 @@ class Translate:
         if failed:
             sys.exit(1)
 
-    def _print_candidates(self, number: int, translation: Translation) -> None:
+    def _print_candidates(self, number: int, translation: "Translation") -> None:
         """Print the best translations of a sentence, or one empty line if there are none."""
         candidates: Sequence[Candidate | None] = translation.n_best or [None]
         for candidate in candidates:
@@ -167,6 +171,8 @@ class Translate:
         if not self.sample:
             n_best = {"n_best": self.n_best or 1} if lists else {}
             return self.decoding.search_options() | n_best
+        from tfmr.decode import Sampling
+
         temperature = 1.0 if self.temperature is None else self.temperature
         return {
             "sampling": Sampling(temperature, self.top_k, self.top_p),
@@ -187,7 +193,11 @@ class Translate:
         return _read_chunks(cast(BufferedIOBase, sys.stdin.buffer))
 
 
-def _alignment(model: IncrementalTranslator, tokenizer: Tokenizer, translation: Translation) -> str:
+def _alignment(
+    model: "IncrementalTranslator", tokenizer: "Tokenizer", translation: "Translation"
+) -> str:
+    from tfmr.decode import align
+
     if not translation.source:
         return ""
     pairs = align(model, tokenizer, translation.source, translation.ids)
