@@ -19,7 +19,7 @@ def test_the_report_is_printed(command: Command) -> None:
     out, _ = command("data", "--files", "a.tsv", "--test", "t.tsv")
     for part in (
         "| train | 50 | 47 |",
-        "| valid | – | 2 |",
+        "| valid | of train | 2 |",
         "| test | 14 | 13 |",
         "train: 1 not used, held out: the source sentence is in the validation or the test set "
         "(a.tsv:1)",

@@ -62,7 +62,7 @@ def test_the_text_of_the_report() -> None:
     text = str(DataReport.of(CORPUS, WORDS, 50))
     for part in (
         "| train | 5 | 4 | 1, 3, 9, 9 | 2, 4, 6, 6 |\n",
-        "| valid | – | 1 | 2, 2, 2, 2 |",
+        "| valid | of train | 1 | 2, 2, 2, 2 |",
         "\ntrain: 1 not used, empty: a sentence is missing (a.de:4)\n",
         "script of most sentences: source Latin, target none\n",
         "characters that the tokenizer has not seen: 2, with the number of times: ☃ (2), ß (1)",

@@ -120,7 +120,8 @@ class DataReport:
             "| --- | ---: | ---: | --- | --- |",
         ]
         for name, sides in self.lengths.items():
-            read = f"{self.read[name]:,}" if name in self.read else "–"
+            held_out = "of train" if self.read else "–"
+            read = f"{self.read[name]:,}" if name in self.read else held_out
             cells = [", ".join(map(str, side.values())) for side in sides.values()]
             rows.append(f"| {name} | {read} | {self.used[name]:,} | {' | '.join(cells)} |")
         return "\n".join(rows)
