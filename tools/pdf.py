@@ -79,6 +79,7 @@ LINKS = """() => [...document.querySelectorAll("article a[href]")]
 LOADED = """async () => {
     for (const image of document.images) image.loading = "eager";
     window.dispatchEvent(new Event("beforeprint"));
+    document.documentElement.classList.add("print-solutions");
     await document.fonts.ready;
     await Promise.all([...document.images].map(image => image.decode().catch(() => {})));
 }"""

@@ -63,7 +63,14 @@ for (const button of all(".btn-fullscreen-button")) {
     document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
   );
 }
-for (const button of all(".btn-download-pdf-button")) button.addEventListener("click", () => print());
+// Paper has the hints and solutions that are open, or all of them.
+for (const button of all(".btn-print-button")) {
+  button.addEventListener("click", () => {
+    root.classList.toggle("print-solutions", button.dataset.print === "solutions");
+    print();
+  });
+}
+addEventListener("afterprint", () => root.classList.remove("print-solutions"));
 
 for (const toggle of all(".dropdown-toggle")) {
   const menu = toggle.parentElement.querySelector(".dropdown-menu");
@@ -132,29 +139,50 @@ if (wide.matches && chapter && chapter.offsetTop > innerHeight / 2) {
 const COPY = "M4 2a2 2 0 0 1 2-2h8a2 2 0 0 1 2 2v8a2 2 0 0 1-2 2H6a2 2 0 0 1-2-2zm2-1a1 1 0 0 0-1 1v8a1 1 0 0 0 1 1h8a1 1 0 0 0 1-1V2a1 1 0 0 0-1-1zM2 5a1 1 0 0 0-1 1v8a1 1 0 0 0 1 1h8a1 1 0 0 0 1-1v-1h1v1a2 2 0 0 1-2 2H2a2 2 0 0 1-2-2V6a2 2 0 0 1 2-2h1v1z";
 const DONE = "M13.854 3.646a.5.5 0 0 1 0 .708l-7 7a.5.5 0 0 1-.708 0l-3.5-3.5a.5.5 0 1 1 .708-.708L6.5 10.293l6.646-6.647a.5.5 0 0 1 .708 0";
 
+const PRINTED = ".cell_output :is(.highlight-myst-ansi, .highlight-default)";
+
 function code(block) {
   const copy = block.cloneNode(true);
-  for (const prompt of copy.querySelectorAll(".linenos, .gp, .go")) prompt.remove();
+  for (const prompt of copy.querySelectorAll(".linenos, .gp, .go, .copybtn")) prompt.remove();
   return copy.textContent.trimEnd();
 }
 
-for (const block of all("div.highlight pre")) {
+/** Whether the code was copied; if not, it is selected. */
+async function copy(block) {
+  try {
+    await navigator.clipboard.writeText(code(block));
+    return true;
+  } catch {
+    // Not allowed, or an address with http:// on another machine, where a page has no clipboard.
+  }
+  const write = (event) => {
+    event.clipboardData.setData("text/plain", code(block));
+    event.preventDefault();
+  };
+  getSelection().selectAllChildren(block);
+  document.addEventListener("copy", write, { once: true });
+  const copied = document.execCommand("copy");
+  document.removeEventListener("copy", write);
+  return copied;
+}
+
+for (const block of all("div.highlight pre").filter((each) => !each.closest(PRINTED))) {
   const button = document.createElement("button");
   button.className = "copybtn";
   button.type = "button";
-  button.setAttribute("aria-label", "Copy");
-  button.title = "Copy";
-  button.append(svg(COPY));
+  const look = (name, shape) => {
+    button.setAttribute("aria-label", name);
+    button.title = name;
+    button.replaceChildren(svg(shape));
+  };
+  look("Copy", COPY);
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(code(block));
-    button.replaceChildren(svg(DONE));
-    button.title = "Copied";
-    setTimeout(() => {
-      button.replaceChildren(svg(COPY));
-      button.title = "Copy";
-    }, 2000);
+    const copied = await copy(block);
+    button.focus();
+    look(copied ? "Copied" : "Press Ctrl+C to copy the selected code", copied ? DONE : COPY);
+    setTimeout(look, 4000, "Copy", COPY);
   });
-  block.after(button);
+  block.prepend(button);
 }
 
 // Areas that scroll sideways can be reached with the keyboard. Formulas within a line never can.
@@ -195,6 +223,18 @@ function markAreas() {
     area.classList.toggle("continues", continues);
   });
 }
+
+// An address that leads into closed details opens them.
+function openTarget() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const closed = [];
+  for (let at = target?.closest("details"); at; at = at.parentElement.closest("details")) closed.push(at);
+  if (closed.every((details) => details.open)) return;
+  for (const details of closed) details.open = true;
+  target.scrollIntoView();
+}
+addEventListener("hashchange", openTarget);
+openTarget();
 
 let resized;
 addEventListener("resize", () => {

@@ -3,6 +3,8 @@
 The pages of the stage forbid inline scripts, ``eval`` and other hosts by a Content-Security-Policy.
 """
 
+from urllib.parse import urlsplit
+
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
@@ -32,7 +34,8 @@ def test_every_figure_is_on_a_page_and_runs(visit: Visit) -> None:
             assert place.get_attribute("data-live") == "ready"
             expect(place.locator(".live-figure__note")).to_be_hidden()
         loaded = page.locator("script[src*='/_static/widgets/'], script[src*='widgets/']")
-        seen |= {str(s.get_attribute("src")).rpartition("/")[2] for s in loaded.all()}
+        addresses = (urlsplit(str(s.get_attribute("src"))).path for s in loaded.all())
+        seen |= {address.rpartition("/")[2] for address in addresses}
     assert {f"{name}.js" for name in linker.figures()} <= seen
 
 

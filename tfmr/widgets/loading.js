@@ -11,7 +11,8 @@ const SCRIPT = document.currentScript?.src;
  */
 export async function loadModel(widget, name, { signal, onProgress }) {
   if (!SCRIPT) return parseModel(await fromPython(widget, name, signal));
-  const address = new URL(`../models/${name}.js`, SCRIPT).href;
+  // The version in the address of the script is also that of the models.
+  const address = new URL(`../models/${name}.js${new URL(SCRIPT).search}`, SCRIPT).href;
   // A page that was opened from a folder may not fetch files, but it may run scripts.
   if (address.startsWith("file:")) return fromScript(address, signal);
   return parseModel(await fromSite(address, signal, onProgress));

@@ -13,6 +13,7 @@ from PIL import Image
 from sphinx.util.docutils import SphinxDirective
 
 from tools.site.captions import statement
+from tools.site.head import checksum
 from tools.site.figures import LIVE, PNG, STATE, live_figure, script
 
 SMALL = (520, 340)
@@ -87,9 +88,10 @@ class Thumbnail(ChapterDirective):
         folder = Path(self.env.app.outdir, "_static", "thumbnails")
         folder.mkdir(parents=True, exist_ok=True)
         picture.save(folder / name, quality=82, method=6)
+        made = checksum(folder / name)
         width, height = (round(side / 2) for side in picture.size)
         html = (
-            f'<div class="thumbnail"><img src="_static/thumbnails/{name}" loading="lazy" '
+            f'<div class="thumbnail"><img src="_static/thumbnails/{name}?v={made}" loading="lazy" '
             f'width="{width}" height="{height}" '
             f'alt="{escape(statement("".join(output["text/plain"])))}"></div>'
         )

@@ -24,6 +24,8 @@ PLAIN_PAGES = {
     "py-modindex": "The modules of the book's package.",
     "_modules/index": "The source code of the book's package.",
 }
+LOADERS = ("live/host.js", "search/open.js")
+"""Scripts that load other files, by addresses with the version of their own."""
 FACES = ("400-normal", "400-italic", "600-normal")
 """The faces of the text, which the first lines of a page need; italics only if the page has any."""
 
@@ -60,9 +62,9 @@ def checksum(file: Path) -> str:
 
 
 def asset(app: Sphinx, pathto: Callable[..., str], name: str) -> str:
-    """The address of a script or of the style sheet."""
-    root = Path(app.srcdir)
-    made = version(root) if name == SHEET else checksum(Path(app.outdir, "_static", name))
+    """The address of a file that a page loads; it changes when the file, or what it loads, does."""
+    late = name in (SHEET, *LOADERS)
+    made = version(Path(app.srcdir)) if late else checksum(Path(app.outdir, "_static", name))
     return f"{pathto(f'_static/{name}', 1)}?v={made}"
 
 

@@ -25,7 +25,12 @@ CODE = ("a11y-high-contrast-light", "a11y-high-contrast-dark")
 """The colours of code on light and on dark pages."""
 SCRIPTS = ("*.js", "live/*.js", "search/*.js", "widgets/*.js")
 """The scripts of the site that give elements classes."""
-SOURCES = ("*.ipynb", "*.md", "_assets/**/*", "_style/*", "_templates/*", "vendor/*")
+SOURCES = {
+    "book": ("*.ipynb", "*.md", "*.bib", "_assets/**/*", "_style/*", "_templates/*", "vendor/**/*"),
+    "tfmr": ("**/*.py", "widgets/**/*.js", "widgets/**/*.css", "records/**/*.safetensors"),
+    "tools/site": ("*",),
+}
+"""What the files are made of that are written after the pages."""
 ICON_FONT = re.compile(r"@font-face\s*\{[^}]*Font ?Awesome[^}]*\}")
 TAG = re.compile(r"<[a-z][^<>]*>", re.IGNORECASE)
 NAME = re.compile(r"[\w-]+")
@@ -100,9 +105,8 @@ def write_style_sheet(app: Sphinx, failure: Exception | None) -> None:
 
 @cache
 def version(root: Path) -> str:
-    """A short hash of the sources of the style sheet, which is written after the pages."""
-    folders = {root / "book": SOURCES, Path(__file__).parent: ("*",)}
-    found = (folder.glob(pattern) for folder, patterns in folders.items() for pattern in patterns)
+    """A short hash of the sources of the files that are written after the pages."""
+    found = ((root / folder).glob(pattern) for folder in SOURCES for pattern in SOURCES[folder])
     sources = sorted(file for each in found for file in each if file.is_file())
     content = b"".join(file.read_bytes() for file in sources)
     return sha256(content).hexdigest()[:8]

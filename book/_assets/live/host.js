@@ -5,7 +5,9 @@
 (() => {
   "use strict";
 
-  const WIDGETS = new URL("../widgets/", document.currentScript.src);
+  // The version in the address of this script is that of everything it loads.
+  const HERE = new URL(document.currentScript.src);
+  const WIDGETS = new URL("../widgets/", HERE);
   const NEAR = "800px";
 
   /** The subset of an anywidget model that a figure may use. */
@@ -36,16 +38,20 @@
 
   const loading = new Map();
 
-  /** Load a script or a style once. */
+  /** Load a script or a style once; what failed is loaded again. */
   function load(file) {
     if (!loading.has(file)) {
-      const address = new URL(file, WIDGETS).href;
+      const address = new URL(file + HERE.search, WIDGETS).href;
       const element = file.endsWith(".css")
         ? Object.assign(document.createElement("link"), { rel: "stylesheet", href: address })
         : Object.assign(document.createElement("script"), { src: address });
       loading.set(file, new Promise((done, fail) => {
         element.onload = done;
-        element.onerror = () => fail(new Error(`${file} could not be loaded`));
+        element.onerror = () => {
+          loading.delete(file);
+          element.remove();
+          fail(new Error(`${file} could not be loaded`));
+        };
       }));
       document.head.append(element);
     }
@@ -66,6 +72,7 @@
     const { render } = await loadFigure(fileOf(state));
     const el = document.createElement("div");
     el.addEventListener("live:failed", (event) => fail(place, event.detail));
+    place.querySelector(".live-figure__reason")?.remove();
     place.append(el);
     render({ model: makeModel(state), el });
     if (place.dataset.live === "failed") return;
@@ -73,7 +80,7 @@
     place.dataset.live = "ready";
   }
 
-  /** Show the text of the figure again, and one line with the reason. */
+  /** Show the text of the figure again, the reason, and, if the figure has not begun, a button that starts it. */
   function fail(place, error) {
     place.dataset.live = "failed";
     place.querySelector(".live-figure__note").hidden = false;
@@ -83,7 +90,11 @@
       line.className = "live-figure__reason";
       place.append(line);
     }
-    line.textContent = `The live figure could not run: ${error.message}.`;
+    line.textContent = `The live figure could not run: ${error.message}. `;
+    if (place.querySelector(".live")) return;
+    const again = Object.assign(document.createElement("button"), { type: "button", className: "btn", textContent: "Try again" });
+    again.addEventListener("click", () => start(place).then(() => (place.querySelector("button") ?? place).focus()));
+    line.append(again);
   }
 
   const saved = [...document.querySelectorAll('script[type$="widget-state+json"]')].map(
@@ -91,14 +102,14 @@
   );
   const models = Object.assign({}, ...saved);
   const start = (place) => {
-    if (place.dataset.live) return;
     place.dataset.live = "loading";
-    mount(place, models).catch((error) => fail(place, error));
+    return mount(place, models).catch((error) => fail(place, error));
   };
+  const startOnce = (place) => place.dataset.live || start(place);
   const places = [...document.querySelectorAll(".live-figure")];
   const observer = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) start(entry.target);
+    for (const entry of entries) if (entry.isIntersecting) startOnce(entry.target);
   }, { rootMargin: NEAR });
   for (const place of places) observer.observe(place);
-  window.addEventListener("beforeprint", () => places.forEach(start));
+  window.addEventListener("beforeprint", () => places.forEach(startOnce));
 })();

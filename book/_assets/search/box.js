@@ -27,6 +27,7 @@
     const state = make("p", { role: "status", class: "search-state" }, HELP);
     const list = make("div", { id: "search-results", role: "listbox", "aria-label": "Results", "aria-busy": "true" });
     let engine = null;
+    let loading = false;
     let selected = -1;
 
     function option({ title, page, text, address, matched }, number) {
@@ -55,10 +56,28 @@
       field.setAttribute("aria-expanded", String(found.length > 0));
       select(found.length ? 0 : -1);
       if (!query) state.textContent = HELP;
-      else if (!engine) state.textContent = "Loading the index …";
+      else if (!engine) start();
       else if (!found.length) state.textContent = "No section matches. Try fewer or other words.";
       else if (found.length === limit) state.textContent = `The first ${limit} results`;
       else state.textContent = found.length === 1 ? "1 result" : `${found.length} results`;
+    }
+
+    /** Load the index; if that failed, the next letter loads it again. */
+    function start() {
+      state.textContent = "Loading the index …";
+      if (loading) return;
+      loading = true;
+      index().then(create).then(
+        (created) => {
+          engine = created;
+          list.removeAttribute("aria-busy");
+          show();
+        },
+        (problem) => {
+          loading = false;
+          state.textContent = `The search cannot start: ${problem.message}. It is tried again when you type.`;
+        },
+      );
     }
 
     field.addEventListener("input", show);
@@ -74,16 +93,7 @@
       event.preventDefault();
       list.children[selected]?.click();
     });
-    index().then(create).then(
-      (created) => {
-        engine = created;
-        list.removeAttribute("aria-busy");
-        show();
-      },
-      (problem) => {
-        state.textContent = `The search cannot start: ${problem.message}. Reload the page to try again.`;
-      },
-    );
+    start();
     return { field, form, state, list };
   }
 
