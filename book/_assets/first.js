@@ -1,11 +1,11 @@
 // Runs before the page is shown, so that it appears in the reader's colours and typeface at once.
-// The choice of colours is all that the site remembers about a reader, and only until the tab is closed.
+// The choice of colours is all that the site remembers about a reader.
 
 {
   const root = document.documentElement;
   let mode = "auto";
   try {
-    mode = sessionStorage.getItem("mode") ?? mode;
+    mode = localStorage.getItem("mode") ?? mode;
   } catch {
     // Storage is blocked: the colours of the system.
   }

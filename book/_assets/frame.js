@@ -35,7 +35,7 @@ function nextMode() {
   const mode = order[(order.indexOf(root.dataset.mode) + 1) % order.length];
   setMode(mode);
   try {
-    sessionStorage.setItem("mode", mode);
+    localStorage.setItem("mode", mode);
   } catch {
     // Storage is blocked: the choice holds for this page.
   }
@@ -45,7 +45,7 @@ function nextMode() {
 function takeChoice({ persisted }) {
   if (!persisted) return;
   try {
-    setMode(sessionStorage.getItem("mode") ?? "auto");
+    setMode(localStorage.getItem("mode") ?? "auto");
   } catch {
     // Storage is blocked: the page keeps its own choice.
   }
@@ -59,6 +59,7 @@ for (const button of all(".theme-switch-button")) button.addEventListener("click
 // Buttons of the header
 
 for (const button of all(".btn-fullscreen-button")) {
+  if (!document.fullscreenEnabled) button.remove(); // as on an iPhone
   button.addEventListener("click", () =>
     document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
   );
@@ -133,6 +134,9 @@ const chapter = all("#pst-primary-sidebar .current > a").at(-1);
 if (wide.matches && chapter && chapter.offsetTop > innerHeight / 2) {
   one("#pst-primary-sidebar").scrollTop = chapter.offsetTop - innerHeight / 4;
 }
+
+// The contents of the page have the same links for the keyboard.
+for (const link of all(".headerlink")) link.tabIndex = -1;
 
 // Copy buttons
 

@@ -133,7 +133,7 @@ class Visit:
     def set_theme(self, theme: str) -> None:
         self.page.evaluate(
             """theme => {
-                sessionStorage.setItem("mode", theme);
+                localStorage.setItem("mode", theme);
                 document.documentElement.dataset.theme = theme;
                 document.documentElement.dataset.mode = theme;
             }""",

@@ -143,7 +143,7 @@ def test_the_choice_of_colours_holds_for_a_visit(chromium: Browser, address: str
     assert page.evaluate("firstTheme") == page.evaluate(THEME) == "dark"
     page.evaluate(
         """() => { // as after a choice on a page from which the reader goes back to this one
-            sessionStorage.setItem("mode", "light");
+            localStorage.setItem("mode", "light");
             dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }));
         }"""
     )

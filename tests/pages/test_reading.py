@@ -1,12 +1,18 @@
 """Reading the site on a desktop, on a phone, on paper, and where the network fails."""
 
+import json
 import re
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.pages.conftest import SITE, Visit, page_names
+from tests.pages.conftest import SITE, Visit, page_names, serve
+from tests.pages.live import Stage
+from tests.widgets.test_gates import gates_figure
+from tfmr.widgets import LiveFigure, MergesFigure, TranslatorFigure
+from tools.site import heights
 
 CHAPTER = "04-self-attention.html"
 LAST = "glossary.html"
@@ -227,3 +233,192 @@ def test_code_can_be_copied_where_the_browser_gives_no_clipboard(
     expect(button).to_have_attribute("aria-label", "Press Ctrl+C to copy the selected code")
     assert page.evaluate("String(getSelection())").startswith("make lab")
     context.close()
+
+
+def heights_of(page: Page) -> dict[str, int]:
+    """The height of the place of each live figure, by its id."""
+    found: dict[str, int] = page.locator(".live-figure").evaluate_all(
+        "found => Object.fromEntries(found.map(e => [e.id, e.offsetHeight]))"
+    )
+    return found
+
+
+def test_the_heights_of_all_figures_are_recorded() -> None:
+    places = {
+        place
+        for name in page_names()
+        for place in re.findall(
+            r'<div class="live-figure" id="([\w-]+)"', (SITE / name).read_text()
+        )
+    }
+    assert places == set(json.loads(heights.FILE.read_text("utf-8")))
+
+
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [
+        ("13-inside-a-trained-model.html", 390),
+        ("12-decoding.html", 1280),
+        ("11-training.html", 390),
+    ],
+)
+def test_the_place_of_a_figure_has_its_height_before_and_in_use(
+    visit: Visit, name: str, width: int
+) -> None:
+    page = visit.page
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(f"{visit.base}/{name}", wait_until="load")
+    waiting = heights_of(page)
+    page.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
+    for place, height in waiting.items():
+        figure = page.locator(f"#{place}")
+        figure.locator(".live").wait_for()
+        # Other typefaces of the system break some lines elsewhere.
+        assert heights_of(page)[place] == pytest.approx(height, rel=0.1), place
+        assert figure.evaluate(heights.HEIGHT) == pytest.approx(height, rel=0.1), place
+        assert figure.locator(".live").evaluate("e => e.offsetHeight") == heights_of(page)[place]
+
+
+def test_a_phone_shows_the_numbers_of_the_steps_around_the_selected_one(
+    phone_stage: Stage,
+) -> None:
+    live = phone_stage.show(gates_figure(step=4))
+    for step in ("0", "3", "7"):
+        live.get_by_role("slider", name="Step").fill(step)
+        grid = live.locator(".gates-time table")
+        selected = grid.get_by_role("gridcell", selected=True)
+        expect(selected).to_be_visible()
+        sizes = (
+            grid.locator("tbody tr")
+            .first.locator("td:visible")
+            .evaluate_all(
+                "cells => cells.map(e => [e.offsetWidth, e.querySelector('span').offsetWidth])"
+            )
+        )
+        assert len(sizes) == 5
+        assert min(width for width, _ in sizes) >= 30
+        assert selected.locator("span").evaluate("e => e.offsetWidth") > 15
+
+
+@pytest.mark.parametrize("figure", [TranslatorFigure(), MergesFigure({"low": 5, "lower": 2})])
+def test_a_phone_does_not_zoom_in_on_a_field(phone_stage: Stage, figure: LiveFigure) -> None:
+    live = phone_stage.show(figure)
+    sizes = live.locator("textarea, select, input:not([type=range])").evaluate_all(
+        "fields => fields.map(e => parseFloat(getComputedStyle(e).fontSize))"
+    )
+    assert min(sizes) >= 16
+
+
+def test_a_swipe_over_a_slider_scrolls_the_page_and_changes_no_value(phone_stage: Stage) -> None:
+    live = phone_stage.show(gates_figure(step=4))
+    page, slider = live.page, live.get_by_role("slider", name="Step")
+    page.evaluate("() => { document.body.style.paddingBlock = '2000px'; scrollTo(0, 1700); }")
+    before = slider.input_value(), page.evaluate("scrollY")
+    box = slider.bounding_box()
+    assert box
+    touch = page.context.new_cdp_session(page)
+    x, y = box["x"] + box["width"] - 8, box["y"] + box["height"] / 2
+    touch.send(
+        "Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]}
+    )
+    for i in range(1, 13):
+        at = {"x": x, "y": y - 20 * i}
+        touch.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [at]})
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_function("before => scrollY > before", arg=before[1])
+    expect(slider).to_have_value(before[0])
+
+
+def test_reset_stands_beside_the_title(phone_stage: Stage) -> None:
+    live = phone_stage.show(gates_figure())
+    reset, title = (
+        live.locator(".live-reset").bounding_box(),
+        live.locator(".live-title").bounding_box(),
+    )
+    assert reset
+    assert title
+    assert abs(reset["y"] + reset["height"] / 2 - title["y"] - title["height"] / 2) < 10
+    written = live.locator(".live-title").evaluate(
+        """title => {
+            const range = new Range();
+            range.selectNodeContents(title);
+            return range.getBoundingClientRect().right;
+        }"""
+    )
+    assert written < reset["x"]
+
+
+def test_forced_colours_keep_the_hatching_and_the_selected_frame(stage: Stage) -> None:
+    live = stage.show(gates_figure(step=4))
+    live.page.emulate_media(forced_colors="active")
+    look = "e => [getComputedStyle(e).backgroundImage, getComputedStyle(e).outlineStyle]"
+    assert "gradient" in live.locator(".live-hidden").first.evaluate(look)[0]
+    assert live.locator("[aria-selected=true]").first.evaluate(look)[1] == "solid"
+    live.page.emulate_media(forced_colors="none")
+
+
+@pytest.fixture
+def fresh(chromium: Browser) -> Iterator[BrowserContext]:
+    """A browser of a reader who was never here."""
+    context = chromium.new_context(color_scheme="light")
+    yield context
+    context.close()
+
+
+def test_the_colours_hold_in_a_new_tab(fresh: BrowserContext, address: str) -> None:
+    page = fresh.new_page()
+    page.goto(f"{address}/notation.html")
+    page.locator(".theme-switch-button:visible").click()
+    other = fresh.new_page()
+    other.goto(f"{address}/bibliography.html")
+    assert other.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_a_browser_without_a_full_screen_has_no_button_for_it(
+    fresh: BrowserContext, address: str
+) -> None:
+    fresh.add_init_script(
+        'Object.defineProperty(Document.prototype, "fullscreenEnabled", { get: () => undefined });'
+    )
+    page = fresh.new_page()
+    page.goto(f"{address}/notation.html")
+    expect(page.locator(".btn-fullscreen-button")).to_have_count(0)
+
+
+def test_entries_of_the_bibliography_stand_apart(visit: Visit) -> None:
+    page = visit.open("bibliography.html")
+    gaps = page.locator("div.citation p").evaluate_all(
+        """found => found.slice(1).map((e, i) =>
+            e.getBoundingClientRect().top - found[i].getBoundingClientRect().bottom)"""
+    )
+    assert min(gaps) >= 10
+
+
+def test_permanent_links_are_no_stops_of_the_tab_key(visit: Visit) -> None:
+    page = visit.open(CHAPTER)
+    stops = page.locator("a[href], button, summary, [tabindex]").evaluate_all(
+        """found => found.filter(e => e.tabIndex >= 0 && e.checkVisibility()).length"""
+    )
+    assert page.locator(".headerlink").count() > 20
+    assert stops < 280
+
+
+def test_a_figure_without_javascript_says_what_it_is(chromium: Browser, address: str) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{address}/{CHAPTER}")
+    note = page.locator(".live-figure__note").first
+    expect(note).to_contain_text("needs JavaScript")
+    expect(note).to_contain_text("0.")
+    assert page.locator(".live-figure").first.evaluate("e => e.offsetHeight") < 200
+    context.close()
+
+
+def test_an_address_without_a_page_leads_to_the_book(fresh: BrowserContext) -> None:
+    for base in serve(SITE.parent):
+        page = fresh.new_page()
+        answer = page.goto(f"{base}/en/no/such-page.html")
+        assert answer
+        assert answer.status == 404
+        page.get_by_role("link", name="The Executable Transformer").click()
+        expect(page).to_have_title(re.compile("^The Executable Transformer"))

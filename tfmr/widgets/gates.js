@@ -142,6 +142,8 @@ function Gates({ model }) {
   const colour = (value, i) => (GATES.includes(letters[i]) ? heat(value)
     : signedHeat(value, letters[i] === "c" ? limit : 1));
   const later = (_, j) => j > at;
+  const first = Math.max(0, Math.min(at - 2, sequence.length - 5));
+  const near = (j) => j >= first && j < first + 5;
   const showUpTo = (value, _, j) => (j > at ? "" : two(value));
 
   const controls = html`
@@ -163,11 +165,11 @@ function Gates({ model }) {
     <div class="gates-time"><${Matrix} label=${`Unit ${unit + 1} of the ${kind} over the sequence, up to step ${step}`}
       rows=${labels} columns=${sequence} corner="token" values=${letters.map((letter) => steps.map((each) => each[letter][unit]))}
       selected=${[selected, at]} onSelect=${([i, j]) => { setRow(i); setStep(j + 1); }}
-      text=${showUpTo} colour=${colour} hidden=${later} /></div>
+      text=${showUpTo} colour=${colour} hidden=${later} near=${near} /></div>
     <div class="gates-prediction"><${Matrix} label="Prediction after each step" corner="token"
       rows=${classes.map((token) => `probability ${token} `)} columns=${sequence}
       values=${classes.map((_, j) => steps.map(({ probabilities }) => probabilities[j]))}
-      text=${showUpTo} colour=${(value) => heat(value, 1, "green")} hidden=${later} /></div>
+      text=${showUpTo} colour=${(value) => heat(value, 1, "green")} hidden=${later} near=${near} /></div>
     <div class="live-columns gates-step">
       <div><${Matrix} label=${`All units at step ${step}`} rows=${labels} columns=${units.map((each) => `unit ${each + 1}`)}
         values=${letters.map((letter) => values[letter])} selected=${[selected, unit]}

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tools import ROOT
+from tools import ROOT, published
 from tools.site import LANGUAGE, SITE, SiteError
 from tools.site.head import published_tags
 
@@ -30,6 +30,23 @@ FRONT = """<!DOCTYPE html>
 </html>
 """
 """The page at the address of the site; it leads to the cover."""
+NOT_FOUND = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="description" content="This page does not exist.">
+<title>Page not found – The Executable Transformer</title>
+</head>
+<body>
+<main><h1>Page not found</h1>
+<p>The book has no page at this address. It may have moved.</p>
+<p><a href="{home}/en/index.html">The Executable Transformer</a>,
+<a href="{home}/en/search.html">search</a></p></main>
+</body>
+</html>
+"""
+"""The page for all addresses without one; its links begin at the root of the site."""
 
 
 def build_pages(root: Path, out: Path) -> Path:
@@ -65,5 +82,7 @@ def build(root: Path = ROOT, site: Path = SITE, ready: Callable[[], object] = la
         pages.rename(target)
     front = FRONT.format(published=published_tags("index.html", root))
     (site / "index.html").write_text(front, encoding="utf-8")
+    home = (published("Documentation", root) or "").rstrip("/")
+    (site / "404.html").write_text(NOT_FOUND.format(home=home), encoding="utf-8")
     (site / ".nojekyll").touch()
     return target

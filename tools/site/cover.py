@@ -12,9 +12,10 @@ from docutils.parsers.rst import directives
 from PIL import Image
 from sphinx.util.docutils import SphinxDirective
 
+from tools.site import heights
 from tools.site.captions import statement
-from tools.site.head import checksum
 from tools.site.figures import LIVE, PNG, STATE, live_figure, script
+from tools.site.head import checksum
 
 SMALL = (520, 340)
 """The largest width and height of a small picture; it is displayed at half this size."""
@@ -72,7 +73,9 @@ class LiveFigureOf(ChapterDirective):
         notebook, output = self.read(LIVE)
         states = notebook["metadata"]["widgets"][STATE]["state"]
         state = {"state": reachable(output[LIVE]["model_id"], states)}
-        figure = live_figure(script(LIVE, output[LIVE]), "".join(output["text/plain"]))
+        page = Path(self.env.docname).name
+        text = "".join(output["text/plain"])
+        figure = live_figure(script(LIVE, output[LIVE]), text, heights.place(page, 1))
         return [figure, nodes.raw("", script(STATE, state), format="html")]
 
 

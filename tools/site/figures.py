@@ -18,6 +18,7 @@ from PIL import Image
 from sphinx.environment import BuildEnvironment
 
 from tfmr.figures.narrow import NARROW as INCHES
+from tools.site import heights
 
 PNG = "image/png"
 SVG = "image/svg+xml"
@@ -56,20 +57,26 @@ def script(kind: str, content: object) -> str:
     return f'<script type="{kind}">{text}</script>'
 
 
-def live_figure(view: str, text: str) -> nodes.raw:
+def live_figure(view: str, text: str, name: str) -> nodes.raw:
     """The place of a live figure: its ``view``, and the text that is shown until it runs."""
-    html = f'<div class="live-figure">{view}<p class="live-figure__note">{escape(text)}</p></div>'
+    html = (
+        f'<div class="live-figure" id="{name}">{view}<p class="live-figure__note"><noscript>'
+        "<b>This figure is interactive and needs JavaScript.</b> Its first state:</noscript> "
+        f"{escape(text)}</p></div>"
+    )
     return nodes.raw("", html, format="html")
 
 
 def place_live_figures(document: nodes.document, env: BuildEnvironment) -> None:
     """Give every widget of a notebook its place."""
+    page, number = Path(env.docname).name, 0
     for bundle in document.findall(is_mime_bundle):
         for part in bundle:
             if part.get("mime_type") == LIVE:
+                number += 1
                 view = next(part.findall(nodes.raw)).astext()
                 part.clear()
-                part += live_figure(view, alternative_text(bundle))
+                part += live_figure(view, alternative_text(bundle), heights.place(page, number))
 
 
 def inline_drawings(document: nodes.document, env: BuildEnvironment) -> None:

@@ -46,6 +46,20 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
         return io.BytesIO(body)
 
+    def send_error(self, code: int, *arguments: Any) -> None:
+        """Send the site's own page for an address without a page, as public servers do."""
+        page = Path(self.directory, "404.html")
+        if code != http.HTTPStatus.NOT_FOUND or not page.is_file():
+            super().send_error(code, *arguments)
+            return
+        body = page.read_bytes()
+        self.send_response(code)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing."""
 

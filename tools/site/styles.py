@@ -17,6 +17,7 @@ from sphinx.application import Sphinx
 
 from tfmr.figures import map, palette
 from tools import vendor
+from tools.site import heights
 
 PARTS = "book/_style"
 SHEET = "site.css"
@@ -56,7 +57,7 @@ def theme_sheets(app: Sphinx) -> Iterator[str]:
 
 
 def book_sheets(root: Path) -> Iterator[str]:
-    """The style sheet of KaTeX, the colours, and the parts in the order of their names."""
+    """The style sheet of KaTeX, the colours, the parts by name, and the heights of figures."""
     katex = (vendor.BOOK / "vendor" / "katex" / "katex.css").read_text("utf-8")
     yield katex.replace("url(fonts/", "url(katex/fonts/")
     yield palette.css()
@@ -65,6 +66,7 @@ def book_sheets(root: Path) -> Iterator[str]:
     if not parts:
         raise FileNotFoundError(f"expected the parts of the style sheet in {root / PARTS}")
     yield from (part.read_text("utf-8") for part in parts)
+    yield from heights.rules()
 
 
 def rules_of(styles: dict[str, str]) -> str:

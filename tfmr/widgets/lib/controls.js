@@ -1,6 +1,6 @@
 // Native, labelled controls. Each has a `label`, a `value`, and a function that takes the new value.
 
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { format } from "./format.js";
 
 let created = 0;
@@ -15,14 +15,19 @@ export function reducedMotion() {
   return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
-/** A slider with its value: `show(value)` is the text of the value. */
+/**
+ * A slider with its value: `show(value)` is the text of the value. A finger that swipes over it to
+ * scroll the page sets a value before the browser cancels the touch; the old value then returns.
+ */
 export function Range({ label, value, onInput, min, max, step = 1, digits = 0, show }) {
   const id = useId();
+  const before = useRef(value);
   const text = show ? show(value) : format(value, digits);
   return html`<div class="live-range">
     <label for=${id}>${label}</label>
     <input id=${id} type="range" min=${min} max=${max} step=${step} value=${value}
-      aria-valuetext=${text} onInput=${(event) => onInput(Number(event.target.value))} />
+      aria-valuetext=${text} onPointerDown=${() => { before.current = value; }}
+      onPointerCancel=${() => onInput(before.current)} onInput=${(event) => onInput(Number(event.target.value))} />
     <span class="live-output" aria-hidden="true">${text}</span>
   </div>`;
 }
