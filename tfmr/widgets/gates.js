@@ -142,8 +142,8 @@ function Gates({ model }) {
   const colour = (value, i) => (GATES.includes(letters[i]) ? heat(value)
     : signedHeat(value, letters[i] === "c" ? limit : 1));
   const later = (_, j) => j > at;
-  const first = Math.max(0, Math.min(at - 2, sequence.length - 5));
-  const near = (j) => j >= first && j < first + 5;
+  const first = Math.max(0, Math.min(at - 2, sequence.length - 4));
+  const near = (j) => j >= first && j < first + 4;
   const showUpTo = (value, _, j) => (j > at ? "" : two(value));
 
   const controls = html`

@@ -5,6 +5,7 @@ the site gets only the book's own static files, and the HTML is valid and keeps 
 security policy of the pages (``book/_templates/layout.html``).
 """
 
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from posixpath import join
@@ -12,6 +13,8 @@ from typing import Any
 from urllib.parse import quote
 
 from docutils import nodes
+from pygments.formatters import HtmlFormatter
+from pygments.token import Name, Punctuation, Text, Whitespace
 from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.util.fileutil import copy_asset
 from sphinx.writers.html5 import HTML5Translator
@@ -24,6 +27,8 @@ SOURCES = ("katex/katex.css", "versions.sha256")
 """Files that the style sheet and the check of the libraries read, but that no page loads."""
 PHONE = "screen and (max-width: 640px)"
 """Where the narrow layout of a figure is displayed."""
+UNCOLOURED = (Name, Punctuation, Whitespace)
+"""Tokens for which the styles of the book have the colour of the text."""
 NOT_LAZY = 1
 """The number of pictures at the top of a page that are loaded at once."""
 
@@ -86,10 +91,24 @@ class BookTranslator(HTML5Translator):
         super().depart_desc_signature(node)
 
 
+class BookFormatter(HtmlFormatter):  # type: ignore[misc]
+    """Writes code without elements for what has the colour of the text, a third of all elements."""
+
+    def format_unencoded(self, tokensource: Iterator[tuple[Any, str]], outfile: Any) -> None:
+        """Write the tokens of a listing."""
+        tokens = ((Text if kind in UNCOLOURED else kind, text) for kind, text in tokensource)
+        super().format_unencoded(tokens, outfile)
+
+
 class BookBuilder(StandaloneHTMLBuilder):
     """Builds the pages."""
 
     default_translator_class = BookTranslator  # type: ignore[assignment]
+
+    def init_highlighter(self) -> None:
+        """Highlight code with few elements."""
+        super().init_highlighter()
+        self.highlighter.formatter = BookFormatter
 
     def get_target_uri(self, docname: str, typ: str | None = None) -> str:
         """The address of a page below the root of the site."""
