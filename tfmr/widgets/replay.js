@@ -17,13 +17,12 @@ const LOSSES = {
 const whenOf = (step) => (step === 0 ? "before training" : `after ${step} steps`);
 const rate = (number) => format(number, 5);
 
-/** The translation, in the room of the longest; tokens that are not those of the reference are underlined. */
-function Translation({ output, target, longest }) {
+/** The translation; tokens that are not those of the reference are underlined. */
+function Translation({ output, target }) {
   const words = output.split(" ").filter(Boolean);
   return html`<p class="rep-translation"><span class="rep-name">Translation</span>
-    <span class="rep-room" aria-hidden="true">${longest}</span>
-    <span lang="fr">${words.length > 0 ? words.map((word, i) => html`${i > 0 && " "}<span key=${i}
-      class=${word === target[i] ? "" : "rep-other"}>${word}</span>`) : "(no token)"}</span></p>`;
+    <span lang="fr" tabindex="0" role="group" aria-label="Translation">${words.length > 0
+      ? words.map((word, i) => html`${i > 0 && " "}<span key=${i} class=${word === target[i] ? "" : "rep-other"}>${word}</span>`) : "(no token)"}</span></p>`;
 }
 
 function Replay({ model }) {
@@ -42,7 +41,6 @@ function Replay({ model }) {
   const attends = most.length === source.length ? "attends equally to all source tokens"
     : `attends most to ${named}`;
   const part = `${attends} (${format(weights[most[0]], 2)}${most.length > 1 ? " each" : ""})`;
-  const [longest] = rows.map((each) => each.output).sort((a, b) => b.length - a.length);
   const isRight = row.output === reference;
   const when = `${whenOf(step)[0].toUpperCase()}${whenOf(step).slice(1)}`;
   const x = { label: "step", min: 0, max: steps.at(-1), digits: 0, count: 6 };
@@ -67,7 +65,7 @@ function Replay({ model }) {
     <div class="rep-sentences">
       <p><span class="rep-name">Source</span><span lang="en">${source.join(" ")}</span></p>
       <p><span class="rep-name">Reference</span><span lang="fr">${reference}</span></p>
-      <${Translation} output=${row.output} target=${target} longest=${longest} />
+      <${Translation} output=${row.output} target=${target} />
     </div>
     <div class="live-columns">
       <div class="rep-map"><p class="rep-caption">Cross-attention ${whenOf(step)}: mean entropy ${

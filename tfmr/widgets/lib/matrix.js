@@ -45,7 +45,7 @@ export function Matrix({
       ><span>${text(value, i, j)}</span></td>`;
   };
   const length = (names) => Math.max(...names.map((name) => name.length ?? 0));
-  const look = ["live-matrix", columns.length > 6 && !near && "live-wide",
+  const look = ["live-matrix", columns.length > 6 && !near && "live-wide", near && "live-near",
     columns.length > 4 && length(columns) > 4 && "live-vertical"];
   return html`<table class=${look.filter(Boolean).join(" ")} role=${onSelect ? "grid" : "table"} ref=${table}>
     <caption>${label}</caption>
