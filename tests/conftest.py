@@ -13,6 +13,8 @@ from torch.testing import assert_close
 from tests import shapes
 
 shapes.install()
+from tfmr.errors import TfmrError  # noqa: E402  after the checks are installed
+
 # The tensors of the tests are so small that a second thread makes them ten times slower.
 torch.set_num_threads(1)
 # A shell lets its background jobs ignore SIGINT, and nohup SIGHUP; some tests send them.
@@ -22,6 +24,15 @@ for number, handler in (
 ):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
+
+
+def one_line(error: TfmrError, message: str) -> None:
+    """Every message that a test meets is one line."""
+    assert "\n" not in message
+    ValueError.__init__(error, message)
+
+
+TfmrError.__init__ = one_line  # type: ignore[method-assign]
 
 IN_TORCH = [
     (r"self_attention\.|(?<![a-z_])attention\.", "self_attn."),

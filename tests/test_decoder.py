@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from tfmr.attention import causal_mask, padding_mask
 from tfmr.config import BlockConfig
-from tfmr.decoder import Decoder, DecoderBlock
+from tfmr.decoder import Decoder
 from tfmr.position import RotaryPosition
 
 IDS = torch.tensor([[4, 5, 6, 7, 8], [4, 5, 6, 0, 0]])
@@ -37,12 +37,6 @@ def other(module, x, memory):
 def inputs() -> list[torch.Tensor]:
     torch.manual_seed(1)
     return [torch.randn(2, TARGET, 12), torch.randn(2, 5, 12)]
-
-
-@pytest.mark.parametrize(("norm", "activation"), KINDS)
-def test_a_block_equals_torch(assert_parity, norm: str, activation: str) -> None:
-    own = DecoderBlock(replace(SMALL, norm=norm, activation=activation))
-    assert_parity(own, torch_layer(norm, activation), inputs(), run, other)
 
 
 @pytest.mark.parametrize(("norm", "activation"), KINDS)

@@ -63,7 +63,5 @@ def test_the_capacity_is_exceeded() -> None:
     cache = KVCache(3)
     k = torch.zeros(1, 1, 2, 4)
     cache.extend(k, k)
-    with pytest.raises(
-        TfmrError, match=r"capacity of 3 positions and holds 2, so it cannot take 2 more"
-    ):
+    with pytest.raises(TfmrError, match=r"capacity of 3.*holds 2.*2 more"):
         cache.extend(k, k)

@@ -1,7 +1,5 @@
 """Cells and stacks compared with torch.nn, with their formulas and with autograd."""
 
-import math
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -90,36 +88,6 @@ def test_stack_equals_its_cells_step_by_step(make):
         upper = stack.cells[1](stack.cells[0].hidden(lower), upper)
         assert_close(outputs[:, t], stack.cells[1].hidden(upper))
     assert_close(tensors(final), tensors((lower, upper)))
-
-
-def test_rnn_cell_equals_the_formula():
-    cell = RNNCell(2, 3)
-    x, h = torch.randn(4, 2), torch.randn(4, 3)
-    assert_close(
-        cell(x, h), torch.tanh(x @ cell.w_x.weight.T + h @ cell.w_h.weight.T + cell.w_x.bias)
-    )
-
-
-def test_lstm_gates():
-    cell = LSTMCell(1, 1)
-    h, c = torch.tensor([[0.3]]), torch.tensor([[0.7]])
-    i, f, o = 0, 1, 3
-    with torch.no_grad():
-        cell.w_x.weight.zero_()
-        cell.w_h.weight.zero_()
-        for open_gates, expected in (
-            ([f, o], 0.7),
-            ([i, o], math.tanh(0.5)),
-            ([i, f, o], 0.7 + math.tanh(0.5)),
-        ):
-            cell.w_x.bias.fill_(-50.0)
-            cell.w_x.bias[open_gates] = 50.0
-            cell.w_x.bias[2] = 0.5  # the candidate
-            next_h, next_c = cell(torch.zeros(1, 1), (h, c))
-            assert_close(next_c.item(), expected)
-            assert_close(next_h.item(), math.tanh(expected))
-        cell.w_x.bias[o] = -50.0
-        assert abs(cell(torch.zeros(1, 1), (h, c))[0].item()) < 1e-12
 
 
 def test_forget_bias_sets_the_bias_of_the_forget_gate_only():
@@ -263,18 +231,6 @@ def test_detach_keeps_values_and_structure():
     assert isinstance(nested[0], tuple)
 
 
-def test_rnn_jacobians_equal_the_formula():
-    torch.manual_seed(8)
-    cell = RNNCell(2, 3).double()
-    x, h = torch.randn(5, 2).double(), torch.randn(1, 3).double()
-    product = torch.eye(3).double()
-    jacobians = state_jacobians(cell, x, h)
-    for t in range(5):
-        h = cell(x[t : t + 1], h)
-        product = torch.diag(1 - h[0] ** 2) @ cell.w_h.weight @ product
-        assert_close(jacobians[t], product.detach())
-
-
 @pytest.mark.parametrize("make", [RNNCell, LSTMCell, GRUCell])
 def test_jacobians_equal_autograd(make):
     torch.manual_seed(9)
@@ -284,16 +240,19 @@ def test_jacobians_equal_autograd(make):
     def state_of(flat):
         return tuple(flat[None].chunk(2, dim=1)) if make is LSTMCell else flat[None]
 
-    def run(flat):
-        state = state_of(flat)
-        for row in x:
-            state = cell(row[None], state)
-        return torch.cat(tensors(state), dim=1)[0]
-
     initial = torch.randn(6 if make is LSTMCell else 3).double()
-    expected = torch.autograd.functional.jacobian(run, initial)
-    assert_close(state_jacobians(cell, x, state_of(initial))[-1], expected)
-    assert state_jacobians(cell, x).shape == (4, *expected.shape)
+    jacobians = state_jacobians(cell, x, state_of(initial))
+    for length in range(1, 5):
+
+        def run(flat, length=length):
+            state = state_of(flat)
+            for row in x[:length]:
+                state = cell(row[None], state)
+            return torch.cat(tensors(state), dim=1)[0]
+
+        expected = torch.autograd.functional.jacobian(run, initial)
+        assert_close(jacobians[length - 1], expected)
+    assert_close(state_jacobians(cell, x), state_jacobians(cell, x, state_of(0 * initial)))
 
 
 @pytest.mark.parametrize(
@@ -323,6 +282,5 @@ def test_jacobians_equal_autograd(make):
     ],
 )  # fmt: skip
 def test_invalid_arguments_raise_tfmr_error(unchecked, call, message):
-    with pytest.raises(TfmrError, match=message) as error:
+    with pytest.raises(TfmrError, match=message):
         call()
-    assert "\n" not in str(error.value)

@@ -205,18 +205,6 @@ def test_reorder_and_select(cell: str, attention: bool) -> None:
 
 
 @pytest.mark.parametrize(("cell", "attention"), KINDS)
-def test_padding_does_not_change_scores(cell: str, attention: bool) -> None:
-    model = build(cell, attention, tie="none")
-    with torch.no_grad():
-        scores = model(SOURCE, TARGET)
-        for row, n in enumerate((7, 4, 1)):
-            unpadded = model(SOURCE[row : row + 1, :n], TARGET[row : row + 1])
-            assert_close(unpadded, scores[row : row + 1])
-        model.source_embedding.weight[PAD] = 50.0
-        assert_close(model(F.pad(SOURCE, (0, 3)), F.pad(TARGET, (0, 2)))[:, :-2], scores)
-
-
-@pytest.mark.parametrize(("cell", "attention"), KINDS)
 def test_scores_depend_on_the_whole_source_and_on_the_prefix_only(
     cell: str, attention: bool
 ) -> None:
@@ -228,18 +216,6 @@ def test_scores_depend_on_the_whole_source_and_on_the_prefix_only(
         assert used.nonzero().flatten().tolist() == sorted(TARGET[row, : t + 1].tolist())
         used = model.source_embedding.weight.grad.abs().sum(dim=-1) > 0
         assert used.nonzero().flatten().tolist() == SOURCE[row][SOURCE[row] != PAD].tolist()
-
-
-@pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
-def test_without_attention_the_memory_is_the_final_states_of_the_encoder(cell: str) -> None:
-    model = build(cell, attention=False)
-    state = model.start(SOURCE, 5)
-    outputs, _ = model.encode(SOURCE)
-    half = D_MODEL // 2
-    assert state.memory.shape == (3, 1, D_MODEL)
-    for row, n in enumerate((7, 4, 1)):
-        assert_close(state.memory[row, 0, :half], outputs[row, n - 1, :half])
-        assert_close(state.memory[row, 0, half:], outputs[row, 0, half:])
 
 
 def test_alignment_returns_the_attention_weights() -> None:
@@ -339,53 +315,8 @@ def test_dropout_acts_on_embeddings_and_before_the_output_in_training_only(
     ],
 )
 def test_invalid_config_raises_tfmr_error(unchecked, changed: dict, message: str) -> None:
-    with pytest.raises(TfmrError, match=message) as error:
+    with pytest.raises(TfmrError, match=message):
         dataclasses.replace(TINY, **changed)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "message"),
-    [
-        ([[4] * 13], [[1]], "max_length=12 source.*got 13"),
-        ([[4]], [[1] * 13], "max_length=12 target.*got 13"),
-        ([[4, 30]], [[1]], "source ids.*got 4 to 30"),
-        ([[4]], [[1, -1]], "target ids.*got -1 to 1"),
-        ([[4], [0]], [[1], [1]], "padding"),
-        ([[4], [5]], [[1]], r"got 2 sources \(2, 1\).*1 targets \(1, 1\)"),
-        ([[4]], [[]], r"target ids.*got \(1, 0\)"),
-    ],
-)
-def test_invalid_ids_raise_tfmr_error(unchecked, source: list, target: list, message: str) -> None:
-    with pytest.raises(TfmrError, match=message) as error:
-        build()(torch.tensor(source), torch.tensor(target).long())
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("source", "arguments", "message"),
-    [
-        ([4, 5], {}, r"\(batch, length\).*got \(2,\)"),
-        ([], {}, r"\(batch, length\).*got \(0,\)"),
-        ([[], []], {}, r"got \(2, 0\)"),
-        ([[4]], {"max_new_tokens": 13}, "from 1 to max_length=12.*got 13"),
-        ([[4]], {"max_new_tokens": 0}, "from 1 to max_length=12.*got 0"),
-        ([[4]], {"max_new_tokens": 2.0}, "from 1 to max_length=12.*got 2.0"),
-        ([[4]], {"beam": 0}, "beam.*got 0"),
-        ([[4]], {"beam": None}, "beam.*got None"),
-    ],
-)
-def test_invalid_arguments_of_start_raise_tfmr_error(
-    unchecked, source: list, arguments: dict, message: str
-) -> None:
-    with pytest.raises(TfmrError, match=message) as error:
-        build().start(torch.tensor(source).long(), **{"max_new_tokens": 5, **arguments})
-    assert "\n" not in str(error.value)
-
-
-def test_start_rejects_an_empty_batch(unchecked) -> None:
-    with pytest.raises(TfmrError, match=r"got \(0, 3\)"):
-        build().start(torch.zeros(0, 3).long(), 5)
 
 
 def test_step_rejects_tokens_that_do_not_fit(unchecked) -> None:
@@ -393,12 +324,3 @@ def test_step_rejects_tokens_that_do_not_fit(unchecked) -> None:
     for tokens in (torch.tensor([BOS] * 3), torch.tensor([[BOS] * 6])):
         with pytest.raises(TfmrError, match=r"3.*x 2 hypotheses.*got shape"):
             model.step(tokens, model.start(SOURCE, 5, beam=2))
-
-
-@pytest.mark.parametrize("source", [[[4, 5, 6], [PAD, 4, 5]], [[4, PAD, 5], [4, 5, PAD]]])
-def test_padding_before_a_token_of_the_source(source: list[list[int]]) -> None:
-    """It would count as positions, and the logits would differ from those of the sentence alone."""
-    ids, model = torch.tensor(source), build()
-    for use in (lambda: model(ids, ids), lambda: model.start(ids, 2)):
-        with pytest.raises(TfmrError, match=r"padded at the end.*got \[.*0.*\] in row \d"):
-            use()

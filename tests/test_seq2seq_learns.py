@@ -1,8 +1,5 @@
-"""Recurrent translation models learn, and attention learns the alignment."""
+"""A recurrent translation model learns, and attention learns the alignment."""
 
-from itertools import product
-
-import pytest
 import torch
 
 from tfmr.data.batches import Batches
@@ -17,24 +14,13 @@ SENTENCES = torch.randint(4, 16, (2100, LENGTH), generator=torch.Generator().man
 token ``n`` is ``n + 12``."""
 
 
-def build_trainer(cell: str, attention: bool) -> Trainer:
+def build_trainer(attention: bool) -> Trainer:
     torch.manual_seed(0)
-    config = Seq2SeqConfig(
-        source_vocab=28, target_vocab=28, cell=cell, attention=attention, d_model=32, dropout=0.0,
-        max_length=LENGTH + 1,
-    )  # fmt: skip
+    sizes = {"source_vocab": 28, "target_vocab": 28, "d_model": 32, "max_length": LENGTH + 1}
+    config = Seq2SeqConfig(attention=attention, dropout=0.0, **sizes)
     pairs = [(tokens, [n + 12 for n in tokens]) for tokens in SENTENCES[100:].tolist()]
     train = TrainConfig(peak_lr=1e-2, warmup=50, ema_decay=0.9, label_smoothing=0.0)
     return Trainer(Seq2Seq(config), Batches(pairs, 640, 0, 32), train)
-
-
-@pytest.mark.parametrize(
-    ("cell", "attention"), list(product(["rnn", "lstm", "gru"], [False, True]))
-)
-def test_loss_decreases(cell: str, attention: bool) -> None:
-    curve = build_trainer(cell, attention).run(steps=40)
-    assert curve[0].loss > 3
-    assert curve[-1].loss < 2.6
 
 
 def test_attention_translates_sentences_that_do_not_fit_into_one_vector() -> None:
@@ -42,7 +28,7 @@ def test_attention_translates_sentences_that_do_not_fit_into_one_vector() -> Non
     expected = torch.cat((source + 12, torch.full((100, 1), EOS)), dim=1)
     accuracy = {}
     for attention in (True, False):
-        trainer = build_trainer("lstm", attention)
+        trainer = build_trainer(attention)
         trainer.run(steps=150)
         model = trainer.averaged_model()
         tokens = torch.full((100, 1), BOS)

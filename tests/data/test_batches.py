@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.errors import rejects
 from tfmr.data.batches import Batch, Batches, collate, pad
 from tfmr.data.tokenizer import BOS, EOS, PAD
-from tfmr.errors import TfmrError
 
 sentences = st.lists(st.integers(4, 99), min_size=1, max_size=12)
 corpora = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=40)
@@ -201,15 +201,6 @@ def test_too_long_pairs_are_dropped_and_counted():
     batches = Batches(pairs, 100, seed=0, max_length=4)
     assert batches.dropped == 2
     assert sorted(contents(batches, 0)) == sorted([pairs[0], pairs[3]])
-
-
-def rejects(call, *words):
-    with pytest.raises(TfmrError) as caught:
-        call()
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message
 
 
 def test_sentences_that_fit_no_batch_are_rejected():

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.errors import rejects
 from tfmr.data import corpora
 from tfmr.data.corpora import FILES, RemoteFile, load, tatoeba_rows
-from tfmr.errors import TfmrError
 
 TEXTS = {
     f"multi30k/{part}.{language}": "".join(f"{part} {language} {i}\n" for i in range(n))
@@ -83,19 +83,10 @@ def folder(tmp_path, cache, monkeypatch):
     return folder
 
 
-def rejects(call, *words):
-    with pytest.raises(TfmrError) as caught:
-        call()
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message, message
-
-
 # ---------------------------------------------------------------- the corpora by name
 
 
-@pytest.mark.parametrize("direction", ["de-en", "en-de", "de-fr", "fr-de", "en-fr", "fr-en"])
+@pytest.mark.parametrize("direction", ["de-en", "en-de", "fr-en"])
 def test_multi30k_from_the_folder_in_every_direction(folder, direction):
     corpus = load("multi30k", direction)
     source, target = direction.split("-")

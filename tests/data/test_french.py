@@ -31,19 +31,8 @@ FEMININE_OF = {
     "curieux": "curieuse", "courageux": "courageuse", "fatigué": "fatiguée", "gentil": "gentille",
     "jeune": "jeune", "rouge": "rouge", "jaune": "jaune", "propre": "propre", "calme": "calme",
 }  # fmt: skip
-BEFORE = {
-    "petit",
-    "grand",
-    "beau",
-    "bel",
-    "joli",
-    "nouveau",
-    "nouvel",
-    "vieux",
-    "vieil",
-    "jeune",
-    "gentil",
-}
+WORDS_BEFORE = "petit grand beau bel joli nouveau nouvel vieux vieil jeune gentil"
+BEFORE = set(WORDS_BEFORE.split())
 VOWEL_SOUND = re.compile(r"(?!hibou|hériss|héros|harpe)[aeiouhàâéèêîœ]")
 
 
@@ -142,33 +131,28 @@ def test_french_is_grammatical(seed):
         check_french(sentence)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "le ours dort .",
-        "l' hibou dort .",
-        "la femme heureux dort .",
-        "les femmes heureuse dorment .",
-        "les femmes dort .",
-        "la femme dorment .",
-        "ce éléphant dort .",
-        "cet loup dort .",
-        "un beau ours dort .",
-        "un vieux ours dort .",
-        "ma oie dort .",
-        "mon reine dort .",
-        "le rouge loup dort .",
-        "le loup petit dort .",
-        "le loup ne aime pas la reine .",
-        "le loup dort à le marché .",
-        "les pommes sont frais .",
-        "le pomme est fraîche .",
-        "le loup ne dort .",
-    ],
-)
+WRONG = """
+le ours dort · l' hibou dort · la femme heureux dort · les femmes heureuse dorment ·
+les femmes dort · la femme dorment · ce éléphant dort · cet loup dort ·
+un beau ours dort · un vieux ours dort · ma oie dort · mon reine dort ·
+le rouge loup dort · le loup petit dort · le loup ne aime pas la reine ·
+le loup dort à le marché · les pommes sont frais · le pomme est fraîche ·
+le loup ne dort
+"""
+
+
+@pytest.mark.parametrize("wrong", [f"{' '.join(text.split())} ." for text in WRONG.split("·")])
 def test_the_french_rules_detect_errors(wrong):
     with pytest.raises((AssertionError, KeyError)):
         check_french(wrong)
+
+
+def test_only_today_stands_at_the_end():
+    for english, sentence in pocket.generate("en-fr", 500, 0):
+        words, translated = english.split(), sentence.split()
+        assert ("today" in words) == sentence.endswith("aujourd'hui .")
+        for adverb, other in (("today", "aujourd'hui"), ("often", "souvent")):
+            assert words.count(adverb) == translated.count(other)
 
 
 def test_elision_before_mute_and_aspirated_h():

@@ -128,7 +128,6 @@ def test_half_a_character_is_rejected(text: str, words: list[str]) -> None:
         message = str(caught.value)
         assert all(word in message for word in words)
         message.encode()
-        assert "\n" not in message
 
 
 @pytest.mark.parametrize(

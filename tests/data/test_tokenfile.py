@@ -13,11 +13,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.errors import rejects
 from tfmr.data import tokenfile
 from tfmr.data.batches import Batches
 from tfmr.data.tokenfile import TokenFile, write_ids, write_token_file
 from tfmr.data.tokenizer import Tokenizer
-from tfmr.errors import TfmrError
 
 TEXTS = [
     ("the owl sleeps .", "le hibou dort ."),
@@ -44,15 +44,6 @@ def token_file(
 
 def as_lists(pairs) -> list[tuple[list[int], list[int]]]:
     return [(source.tolist(), target.tolist()) for source, target in pairs]
-
-
-def rejects(call, *words):
-    with pytest.raises(TfmrError) as caught:
-        call()
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message, message
 
 
 # ---------------------------------------------------------------- round trip

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.errors import rejects
 from tfmr.data.text import canonical
 from tfmr.data.tokenizer import BOS, EOS, FORMAT, PAD, UNK, Tokenizer
-from tfmr.errors import TfmrError
 
 TEXTS = [
     "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.",
@@ -32,15 +32,7 @@ def test_bpe_round_trip_is_the_canonical_spelling(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        " ",
-        "  two  spaces ",
-        "▁",
-        "Ġ",
-        "\n\t",
-        "한글과 ㄱ",
-        "e\u0301",
-        "<pad> <unk></s>",
+        *("", " ", "  two  spaces ", "▁", "Ġ", "\n\t", "한글과 ㄱ", "e\u0301", "<pad> <unk></s>"),
         "\ufffd",
     ],
 )
@@ -157,15 +149,6 @@ def test_training_does_not_depend_on_the_hash_seed():
         assert done.stdout.strip() == BPE.fingerprint
 
 
-def rejects(call, *words):
-    with pytest.raises(TfmrError) as caught:
-        call()
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message
-
-
 def test_a_vocabulary_that_is_too_small_is_rejected():
     rejects(lambda: Tokenizer.train_bpe(TEXTS, 259), "at least 260", "259")
 
@@ -175,6 +158,9 @@ def test_an_id_outside_the_vocabulary_is_rejected():
     rejects(lambda: WORDS.tokens([-1]), "-1")
 
 
+WORDS_FILE = {"format": FORMAT, "kind": "words", "vocabulary": ["a"], "merges": []}
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -182,26 +168,17 @@ def test_an_id_outside_the_vocabulary_is_rejected():
         ("[1, 2]", ["tfmr tokenizer 1", "list"]),
         ("[" * 100_000, ["in JSON", "recursion"]),
         ('{"model": {"type": "BPE"}}', ["tfmr tokenizer 1", "None", "Tokenizer.save"]),
-        (f'{{"format": "{FORMAT}"}}', ["damaged", "kind"]),
-        (f'{{"format": "{FORMAT}", "kind": "words", "vocabulary": "abc"}}', ["damaged", "list"]),
-        (
-            f'{{"format": "{FORMAT}", "kind": "words", "vocabulary": ["a", "a"], "merges": []}}',
-            ["damaged", "duplicates"],
-        ),
-        (
-            f'{{"format": "{FORMAT}", "kind": "words", "vocabulary": ["a"], "merges": [], '
-            '"form": "moses"}',
-            ["damaged", "form", "plain", "moses"],
-        ),
-        (
-            f'{{"format": "{FORMAT}", "kind": "bpe", "vocabulary": ["a"], "merges": [["a", "b"]]}}',
-            ["damaged", "save it again"],
-        ),
+        ({"kind": None}, ["damaged", "kind"]),
+        ({"vocabulary": "abc"}, ["damaged", "list"]),
+        ({"vocabulary": ["a", "a"]}, ["damaged", "duplicates"]),
+        ({"form": "moses"}, ["damaged", "form", "plain", "moses"]),
+        ({"kind": "bpe", "merges": [["a", "b"]]}, ["damaged", "save it again"]),
     ],
 )
 def test_an_invalid_file_is_rejected(content, words, tmp_path):
     path = tmp_path / "tokenizer.json"
-    path.write_text(content, encoding="utf-8")
+    text = content if isinstance(content, str) else json.dumps(WORDS_FILE | content)
+    path.write_text(text, encoding="utf-8")
     rejects(lambda: Tokenizer.load(path), "tokenizer.json", *words)
 
 

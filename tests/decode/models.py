@@ -19,21 +19,11 @@ from tfmr.translator import Translator
 WORDS = [f"w{number}" for number in range(26)]
 TOKENIZER = Tokenizer("words", WORDS)
 MAX_LENGTH = 9
+COMMON = {"source_vocab": 30, "target_vocab": 30, "d_model": 16, "dropout": 0.0, "tie": "none"}
 TRANSFORMER = TransformerConfig(
-    source_vocab=30,
-    target_vocab=30,
-    d_model=16,
-    n_heads=2,
-    d_ff=32,
-    n_encoder=1,
-    n_decoder=2,
-    dropout=0.0,
-    tie="none",
-    max_length=MAX_LENGTH,
+    n_heads=2, d_ff=32, n_encoder=1, n_decoder=2, max_length=MAX_LENGTH, **COMMON
 )
-RECURRENT = Seq2SeqConfig(
-    source_vocab=30, target_vocab=30, d_model=16, dropout=0.0, tie="none", max_length=MAX_LENGTH
-)
+RECURRENT = Seq2SeqConfig(max_length=MAX_LENGTH, **COMMON)
 SENTENCES = [[4, 5, 6, 7, 8, 9, 10], [11, 12], [13, 14, 15, 16], [17], [18, 19, 20], [21, 22, 23]]
 
 

@@ -71,7 +71,7 @@ def test_batched_equals_single_and_naive(kind: str, beam: int, alpha: float, n_b
         assert_same(batched[row], naive)
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", ["pre rotary", "gru"])
 def test_beam_of_one_is_greedy(kind: str) -> None:
     model = MODELS[kind]()
     add_bias(model, {EOS: 0.5})

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.decode.models import MAX_LENGTH, MODELS, SENTENCES, add_bias, count_rows, transformer
+from tests.decode.models import MAX_LENGTH, MODELS, SENTENCES, add_bias, count_rows
 from tfmr.data.batches import pad
 from tfmr.decode import greedy_search, greedy_search_naive
 from tfmr.special_tokens import EOS
@@ -23,13 +23,6 @@ def test_the_models_of_these_tests_stop_at_different_lengths() -> None:
     lengths = {len(output) for model in models for output in greedy_search(model, pad(SENTENCES))}
     assert len(lengths) > 3
     assert max(lengths) == MAX_LENGTH
-
-
-def test_eos_as_the_first_token_is_an_empty_translation() -> None:
-    model = transformer()
-    add_bias(model, {EOS: 1e9})
-    assert greedy_search(model, pad(SENTENCES)) == [[]] * len(SENTENCES)
-    assert greedy_search_naive(model, torch.tensor([[4, 5]])) == []
 
 
 @pytest.mark.parametrize("kind", ["pre sinusoidal", "gru"])

@@ -178,20 +178,13 @@ def test_the_translation_of_a_sentence_does_not_depend_on_the_batch(kind: str) -
 
 @pytest.mark.parametrize(
     "sampling",
-    [
-        {"temperature": 1e-6},
-        {"temperature": 1e-39},
-        {"temperature": 5e-324},
-        {"top_k": 1},
-        {"top_p": 1e-9},
-    ],
+    [*map(Sampling, (1e-6, 1e-39, 5e-324)), Sampling(top_k=1), Sampling(top_p=1e-9)],
     ids=str,
 )
-def test_low_temperature_and_small_candidate_sets_are_greedy(sampling: dict[str, float]) -> None:
-    for kind in ("post sinusoidal", "lstm with attention"):
-        model = MODELS[kind]()
-        outputs = sample(model, pad(SENTENCES), Sampling(**sampling), seeds=SEEDS)
-        assert outputs == greedy_search(model, pad(SENTENCES))
+def test_low_temperature_and_small_candidate_sets_are_greedy(sampling: Sampling) -> None:
+    model = transformer()
+    outputs = sample(model, pad(SENTENCES), sampling, seeds=SEEDS)
+    assert outputs == greedy_search(model, pad(SENTENCES))
 
 
 @pytest.mark.parametrize(

@@ -38,28 +38,6 @@ def test_masking_rejects_bad_arguments(arguments) -> None:
         mask_tokens(torch.ones(1, 3, dtype=torch.long), **(good | arguments))
 
 
-def test_bert_learns_a_pattern_from_both_sides() -> None:
-    """The masked token is the sum of its two neighbours: neither side alone determines it."""
-    torch.manual_seed(0)
-    model = Bert(BertConfig(32, 2, 64, dropout=0.0, vocab=20, n_layers=2, max_length=3))
-    generator = torch.Generator().manual_seed(0)
-    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
-
-    def batch() -> tuple[torch.Tensor, torch.Tensor]:
-        ends = torch.randint(0, 4, (256, 2), generator=generator)
-        ids = torch.stack([5 + ends[:, 0], torch.full((256,), 4), 5 + ends[:, 1]], dim=1)
-        return ids, 5 + ends.sum(dim=1)
-
-    for _ in range(150):
-        ids, answer = batch()
-        loss = F.cross_entropy(model(ids)[:, 1], answer)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    ids, answer = batch()
-    assert (model.eval()(ids)[:, 1].argmax(-1) == answer).float().mean() > 0.95
-
-
 def test_bert_attends_to_both_sides_and_not_to_padding() -> None:
     torch.manual_seed(0)
     model = Bert(SMALL).eval()

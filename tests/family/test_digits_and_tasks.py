@@ -101,6 +101,7 @@ def test_texts_of_tasks() -> None:
     for task, letters in [("square", "bad"), ("copy", "xyz"), ("copy", "")]:
         with pytest.raises(TfmrError, match="one of the tasks copy, reverse, sort and letters"):
             tasks.encode(task, letters)
+    assert tasks.draw(1, torch.Generator())[0].shape == (1,)
     with pytest.raises(TfmrError, match="positive: got 0"):
         tasks.draw(0, torch.Generator())
 

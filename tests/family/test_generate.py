@@ -131,7 +131,7 @@ def test_every_id_can_be_generated_and_end_the_text(
         return int(logits.argmax())
 
     with torch.no_grad():
-        for eos in {None, 0, 1, *(text[-1] for text in run(None))}:
+        for eos in (None, 0, run(None)[0][-1]):
             for row, (greedy, drawn) in enumerate(zip(run(eos), run(eos, sampling), strict=True)):
                 one = (model, sources[row], start, eos)
                 assert greedy == choose_naively(*one, most_probable)
@@ -148,7 +148,7 @@ def test_the_smallest_ids_are_generated() -> None:
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "t5"])
-@pytest.mark.parametrize("eos", [None, 0, 1, 5, 9, 17])
+@pytest.mark.parametrize("eos", [None, 1, 9])
 def test_equal_to_generate_of_hugging_face(kind: str, eos: int | None, tmp_path: Path) -> None:
     """Without a length penalty; of the hypotheses that tie at the maximum length, ours ranks the
     finished ones first, so these are compared where the best one is finished or none is."""
@@ -213,11 +213,6 @@ def test_generation_needs_evaluation_mode_and_a_maximum_length() -> None:
         GenerationConfig(eos=1)
 
 
-def test_a_prompt_without_tokens_and_a_state_of_another_model() -> None:
-    gpt, own = models()[0], t5()
+def test_a_prompt_without_tokens() -> None:
     with pytest.raises(TfmrError, match=r"at least one token: got \[1, 0\]"):
-        gpt.start(torch.tensor([[1], [-1]]), 2)
-    states = gpt.start(torch.tensor([[1, 2]]), 2), own.start(torch.tensor([[3]]), 2)
-    for model, state in zip((gpt, own), states[::-1], strict=True):
-        with pytest.raises(TfmrError, match=f"start.*got .*{type(state).__name__}"):
-            model.step(torch.tensor([1]), state)
+        models()[0].start(torch.tensor([[1], [-1]]), 2)

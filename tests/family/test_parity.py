@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from tests.family.models import PAIRS, VOCAB, make_pair
+from tests.family.models import OWN, VOCAB, make_pair
 from tfmr.errors import TfmrError
 from tfmr.family import Llama
 from tfmr.family.llama import RopeScaling
@@ -48,20 +48,15 @@ def logits(kind: str, model: nn.Module, *, own: bool) -> Tensor:
         if own:
             return model(ids, target, MASK)
         return model(input_ids=ids, attention_mask=MASK.long(), decoder_input_ids=target).logits
-    if kind == "bert":
-        segments = (torch.arange(9) > 3).long().expand(3, 9)
-        if own:
-            return model(ids, MASK, segments)[MASK]
-        extra = {"token_type_ids": segments}
-    elif own:
-        return model(ids, MASK)[MASK]
-    else:
-        extra = {}
+    segments = (torch.arange(9) > 3).long().expand(3, 9)
+    if own:
+        return model(ids, MASK, *([segments] if kind == "bert" else []))[MASK]
+    extra = {"token_type_ids": segments} if kind == "bert" else {}
     return model(input_ids=ids, attention_mask=MASK.long(), **extra).logits[MASK]
 
 
 @pytest.mark.usefixtures("double")
-@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("kind", OWN)
 def test_logits_and_gradients_equal_those_of_hugging_face(kind: str, tmp_path: Path) -> None:
     # The buffers of rotary positions are in single precision, whatever the default type is.
     own, theirs = (model.double() for model in make_pair(kind, tmp_path / "weights"))
@@ -78,13 +73,13 @@ def test_logits_and_gradients_equal_those_of_hugging_face(kind: str, tmp_path: P
             grad = parameter.grad
             parameter.copy_(torch.zeros_like(parameter) if grad is None else grad)
     theirs.save_pretrained(tmp_path / "gradients")
-    gradients = dict(PAIRS[kind][0].from_pretrained(tmp_path / "gradients").named_parameters())
+    gradients = dict(OWN[kind].from_pretrained(tmp_path / "gradients").named_parameters())
     for name, parameter in own.named_parameters():
         assert parameter.grad is not None, name
         assert_close(parameter.grad, gradients[name].detach(), **bound)
 
 
-@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("kind", OWN)
 def test_logits_in_single_precision_equal_those_of_hugging_face(kind: str, tmp_path: Path) -> None:
     own, theirs = make_pair(kind, tmp_path)
     with torch.no_grad():

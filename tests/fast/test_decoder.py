@@ -70,12 +70,20 @@ def check(
 
 
 @pytest.mark.parametrize("fast", [False, True], ids=["readable", "fast"])
-@pytest.mark.parametrize("beam", [1, 3])
-@pytest.mark.parametrize("kind", KINDS)
-def test_equal_to_the_whole_prefix(kind: tuple[str, str], beam: int, fast: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "sentences", "beam"),
+    [
+        *((kind, UNEQUAL, 3) for kind in KINDS),
+        *((kind, EQUAL, 1) for kind in KINDS[:3]),
+        *((KINDS[2], sentences, beam) for sentences, beam in ((ONE_TOKEN, 1), (UNEQUAL, 1))),
+        (KINDS[5], ONE_TOKEN, 3),
+    ],
+)
+def test_equal_to_the_whole_prefix(
+    kind: tuple[str, str], sentences: list[list[int]], beam: int, fast: bool
+) -> None:
     model = build(*kind).double()
-    for sentences in (UNEQUAL, EQUAL, ONE_TOKEN):
-        check(model, prepare(model) if fast else model, sentences, beam)
+    check(model, prepare(model) if fast else model, sentences, beam)
 
 
 @pytest.mark.parametrize("beam", [1, 2])
@@ -142,14 +150,6 @@ def test_sentences_are_encoded_in_buckets_of_similar_length(
     check(model, prepare(model), UNEQUAL, beam=3)
     with pytest.raises(TfmrError, match=r"row 1 of 4 has none"):
         prepare(model).start(pad([[4, 5, 6], [PAD], [7], [8]]), 5)
-
-
-@pytest.mark.parametrize("sentences", [3, 40])
-def test_a_source_padded_beyond_max_length_is_rejected(sentences: int) -> None:
-    source = torch.zeros(sentences, 13, dtype=torch.int64)
-    source[:, 0] = 5
-    with pytest.raises(TfmrError, match=r"max_length=12 source.*got 13"):
-        prepare(build()).start(source, 5)
 
 
 def test_the_memory_is_stored_once_per_sentence_and_no_key_moves() -> None:
@@ -222,9 +222,7 @@ def test_too_many_steps() -> None:
     tokens = torch.full((8,), 5)
     for _ in range(2):
         prepared.step(tokens, state)
-    with pytest.raises(
-        TfmrError, match="capacity of 4 positions and holds 4, so it cannot take 2 more"
-    ):
+    with pytest.raises(TfmrError, match=r"capacity of 4.*holds 4.*2 more"):
         prepared.step(tokens, state)
 
 

@@ -91,13 +91,7 @@ def written(path: Path) -> tuple[int, int]:
 def made(fill: float) -> Checkpoint:
     """A large checkpoint in which every weight is ``fill``."""
     config = TransformerConfig(
-        source_vocab=7,
-        target_vocab=7,
-        d_model=128,
-        n_heads=2,
-        d_ff=4096,
-        n_encoder=2,
-        n_decoder=2,
+        128, 2, 4096, source_vocab=7, target_vocab=7, n_encoder=1, n_decoder=1
     )
     weights = {
         name: torch.full_like(weight, fill)

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from torch.testing import assert_close
 
 import tfmr
+from tests.errors import rejects
 from tfmr.__main__ import main
 from tfmr.data import pocket
 from tfmr.train.distributed import World, wrap_distributed
@@ -26,8 +27,10 @@ from tfmr.train.trainer import StepRecord
 
 ROOT = Path(tfmr.__file__).parent.parent
 WORKER = Path(__file__).with_name("worker.py")
-PATIENCE = 600
+PATIENCE = 1800
 """Seconds after which a process that does not end is a failure, also on a busy machine."""
+LOST = ("kill0", "kill1", "busy")
+"""The scenarios of worker.py that lose a process."""
 SETTINGS = [
     *("model.d_model=16", "model.d_ff=32", "model.n_encoder=1", "model.n_decoder=1"),
     *("vocabulary.size=300", "train.warmup=10", "batches.tokens_per_batch=256"),
@@ -44,19 +47,6 @@ def start(*arguments: object) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def play(folder: Path, *scenarios: str) -> dict[str, tuple[int, str, str]]:
-    """Play scenarios of worker.py: status, output and errors of each."""
-    playing = start("scenarios", folder, *scenarios)
-    out, err = playing.communicate(timeout=PATIENCE)
-    assert playing.returncode == 0, err
-    texts = [
-        [(folder / scenario / name).read_text("utf-8") for name in ("stdout", "stderr")]
-        for scenario in scenarios
-    ]
-    found = zip(json.loads(out), texts, strict=True)
-    return dict(zip(scenarios, ((status, *both) for status, both in found), strict=True))
 
 
 def own_messages(stderr: str) -> list[str]:
@@ -95,27 +85,42 @@ def assert_same(folder: Path, name: str, other: str, *, steps: int, exactly: boo
     assert_close(tensors, expected, **tolerance)
 
 
-def test_three_processes_equal_one_with_the_same_batches(
-    tmp_path: Path, worker: ModuleType
-) -> None:
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory, worker: ModuleType) -> Path:
+    """A folder in which all scenarios of worker.py were played, one after another."""
+    folder = tmp_path_factory.mktemp("played")
+    (folder / "compare").mkdir()
+    for steps in (3, 6):
+        name = folder / "compare" / f"single{steps}"
+        stopped = worker.make_trainer(World(), grad_accum_steps=steps)
+        worker.save(name, stopped, stopped.run(steps=3))
+        straight = worker.make_trainer(World(), grad_accum_steps=steps)
+        worker.save(name.with_name(f"{name.name}-straight"), straight, straight.run(steps=6))
+    playing = start("scenarios", folder, "compare", *LOST, "silent", "error")
+    _, err = playing.communicate(timeout=PATIENCE)
+    assert playing.returncode == 0, err
+    return folder
+
+
+def result(folder: Path) -> tuple[int, str, str]:
+    """Status, output and errors of a scenario."""
+    texts = [(folder / name).read_text("utf-8") for name in ("status", "stdout", "stderr")]
+    return int(texts[0]), texts[1], texts[2]
+
+
+def test_three_processes_equal_one_with_the_same_batches(played: Path, worker: ModuleType) -> None:
     """With DDP and FSDP, in one go and resumed, also with another number of processes.
 
     Clipping included: the gradients of all steps are longer than the maximal norm. A resumed run is
     bit-identical: the sum of three numbers, unlike that of two, depends on their order.
     """
-    folder = tmp_path / "compare"
-    folder.mkdir()
+    folder = played / "compare"
+    status, out, err = result(folder)
+    assert (status, out) == (0, ""), err
     for steps in (3, 6):
-        name = f"single{steps}"
-        stopped = worker.make_trainer(World(), grad_accum_steps=steps)
-        worker.save(folder / name, stopped, stopped.run(steps=3))
-        straight = worker.make_trainer(World(), grad_accum_steps=steps)
-        worker.save(folder / f"{name}-straight", straight, straight.run(steps=worker.STEPS))
-        progress = json.loads((folder / f"{name}-straight.json").read_text())
+        progress = json.loads((folder / f"single{steps}-straight.json").read_text())
         assert progress["epoch"] >= 2
         assert all(record["grad_norm"] > 1.0 for record in progress["curve"])
-    [(status, out, err)] = play(tmp_path, "compare").values()
-    assert (status, out) == (0, ""), err
     for method in ("ddp", "fsdp"):
         for batches in (1, 2):
             assert_same(folder, f"{method}{batches}", f"single{3 * batches}-straight", steps=6)
@@ -136,37 +141,33 @@ def test_processes_have_different_dropout(worker: ModuleType) -> None:
     assert losses[0] == losses[2]
 
 
-def test_a_lost_process_or_an_error_ends_the_run(tmp_path: Path, worker: ModuleType) -> None:
+def test_a_lost_process_or_an_error_ends_the_run(played: Path, worker: ModuleType) -> None:
     """Also if the other process is busy, as the main process is during evaluation.
 
     The checkpoint resumes in one process.
     """
-    lost = ("kill0", "kill1", "busy")
-    done = play(tmp_path, *lost, "silent", "error")
     expected = worker.make_trainer(World(), grad_accum_steps=2).run(steps=6)[3:]
-    for scenario in lost:
-        status, out, err = done[scenario]
-        run = tmp_path / scenario / "run"
+    for scenario in LOST:
+        status, out, err = result(played / scenario)
+        run = played / scenario / "run"
         assert status != 0
         assert out == ""
-        assert own_messages(err) == [
-            "tfmr: the run stopped because one of its 2 processes ended, was terminated or did not "
-            f"respond; the checkpoint of step 3 in {run} is complete: resume with the same command "
-            "and --resume"
-        ]
+        (message,) = own_messages(err)
+        assert message.startswith("tfmr: the run stopped because one of its 2 processes ended")
+        assert f"the checkpoint of step 3 in {run} is complete: resume" in message
         single = worker.make_trainer(World(), grad_accum_steps=2, seed=50)
         worker.load(run, single)
         losses = [record.loss for record in single.run(steps=6)]
         assert losses == pytest.approx([record.loss for record in expected])
 
-    status, _, err = done["silent"]
+    status, _, err = result(played / "silent")
     assert status != 0
     (message,) = own_messages(err)
     assert "did not respond" in message
     assert "[rank 0] RuntimeError" in err
     assert "Timed out waiting 3000ms" in err
 
-    status, _, err = done["error"]
+    status, _, err = result(played / "error")
     assert status != 0
     assert own_messages(err) == ["tfmr: this is not possible"]
     assert err.count("this is not possible") == 1
@@ -181,6 +182,22 @@ def process_group(monkeypatch: pytest.MonkeyPatch) -> None:
         environment |= {"MASTER_ADDR": "localhost", "MASTER_PORT": server.getsockname()[1]}
     for name, value in environment.items():
         monkeypatch.setenv(name, str(value))
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"MASTER_ADDR": None, "LOCAL_RANK": None}, ["MASTER_ADDR missing", "LOCAL_RANK missing"]),
+        ({"RANK": "x"}, ["got RANK=x:"]),
+        ({"RANK": "1"}, ["got RANK=1:"]),
+    ],
+)
+def test_incomplete_variables_of_torchrun_are_named(
+    process_group: None, monkeypatch: pytest.MonkeyPatch, variables: dict, words: list[str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
+    rejects(World.join().__enter__, *words)
 
 
 @pytest.mark.parametrize(

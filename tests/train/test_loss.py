@@ -87,9 +87,8 @@ LOSSES = [cross_entropy, cross_entropy_naive, of_hidden_vectors]
 def test_all_losses_reject_the_same_inputs(unchecked, loss, arguments, message: str) -> None:
     loss(LOGITS, IDS)
     loss(LOGITS, IDS, 1.0)
-    with pytest.raises(TfmrError, match=message) as error:
+    with pytest.raises(TfmrError, match=message):
         loss(*arguments)
-    assert "\n" not in str(error.value)
 
 
 def test_a_message_names_the_argument_of_its_loss(unchecked) -> None:

@@ -69,10 +69,7 @@ def test_the_readme_describes_the_run(tmp_path: Path) -> None:
 
 def test_the_readme_states_how_many_pairs_were_not_used(tmp_path: Path) -> None:
     text = readme_text(tmp_path, METADATA | {"dropped_pairs": 1234}, [], "", "")
-    assert (
-        "29,000 sentence pairs, of which 1,234 were not used because a sentence has more than 256 "
-        "tokens (`model.max_length`)"
-    ) in text
+    assert re.search(r"29,000 sentence pairs, of which 1,234 were not used .*256 tokens", text)
     assert "not used" not in readme_text(tmp_path, METADATA, [], "", "")
 
 
@@ -95,70 +92,61 @@ def test_the_command_to_resume_names_files_and_processes(tmp_path: Path) -> None
     assert f"translate --model '{folder}' " in text
 
 
-def test_tensorboard_receives_steps_and_validations(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def tensorboard(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
+    """What a logger calls. An entry ``("fail", name)`` lets a call fail, as in a broken package."""
     events: list[tuple] = []
 
-    class SummaryWriter:
-        def __init__(self, folder: str, purge_step: int) -> None:
-            events.append(("open", folder, purge_step))
-
-        def add_scalar(self, name: str, value: float, step: int) -> None:
-            events.append((name, value, step))
-
-        def close(self) -> None:
-            events.append(("close",))
-
-    module = ModuleType("torch.utils.tensorboard")
-    module.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    with TensorBoardLogger("logs", 3) as logger:
-        logger.log_step(RECORD)
-        logger.log_validation(ValidationResult(4, 1.0, 2.0, 30.0))
-        logger.log_validation(ValidationResult(5, 1.0, 2.5, None))
-    assert events == [
-        ("open", "logs", 4),
-        ("train/loss", 5.25, 4),
-        ("train/grad_norm", 0.5, 4),
-        ("train/weight_norm", 12.5, 4),
-        ("train/learning_rate", 1e-3, 4),
-        ("valid/loss", 2.0, 4),
-        ("valid/bleu", 30.0, 4),
-        ("valid/loss", 2.5, 5),
-        ("close",),
-    ]
-    events.clear()
-    with TensorBoardLogger("logs", enabled=False) as logger:
-        logger.log_step(RECORD)
-    assert events == []
-
-
-@pytest.mark.parametrize("place", ["import", "SummaryWriter", "add_scalar", "close"])
-def test_training_continues_without_a_broken_tensorboard(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
-) -> None:
-    def fail(here: str) -> None:
-        if here == place:
+    def call(name: str, *arguments: object) -> None:
+        if ("fail", name) in events:
             raise TypeError("descriptors cannot\nbe created")
+        events.append((name, *arguments))
 
     class SummaryWriter:
         def __init__(self, folder: str, purge_step: int) -> None:
-            fail("SummaryWriter")
+            call("open", folder, purge_step)
 
         def add_scalar(self, name: str, value: float, step: int) -> None:
-            fail("add_scalar")
+            call("add", name, value, step)
 
         def close(self) -> None:
-            fail("close")
+            call("close")
 
     class Module(ModuleType):
         def __getattr__(self, name: str) -> object:
             if name != "SummaryWriter":
                 raise AttributeError(name)
-            fail("import")
+            call("import")
             return SummaryWriter
 
     module = Module("torch.utils.tensorboard")
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    return events
+
+
+def test_tensorboard_receives_steps_and_validations(tensorboard: list[tuple]) -> None:
+    with TensorBoardLogger("logs", 3) as logger:
+        logger.log_step(RECORD)
+        logger.log_validation(ValidationResult(4, 1.0, 2.0, 30.0))
+        logger.log_validation(ValidationResult(5, 1.0, 2.5, None))
+    assert tensorboard == [
+        *(("import",), ("open", "logs", 4)),
+        *(("add", "train/loss", 5.25, 4), ("add", "train/grad_norm", 0.5, 4)),
+        *(("add", "train/weight_norm", 12.5, 4), ("add", "train/learning_rate", 1e-3, 4)),
+        *(("add", "valid/loss", 2.0, 4), ("add", "valid/bleu", 30.0, 4)),
+        *(("add", "valid/loss", 2.5, 5), ("close",)),
+    ]
+    tensorboard.clear()
+    with TensorBoardLogger("logs", enabled=False) as logger:
+        logger.log_step(RECORD)
+    assert tensorboard == []
+
+
+@pytest.mark.parametrize("place", ["import", "open", "add", "close"])
+def test_training_continues_without_a_broken_tensorboard(
+    tensorboard: list[tuple], capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    tensorboard.append(("fail", place))
     with TensorBoardLogger("logs", 3) as logger:
         logger.log_step(RECORD)
         logger.log_step(RECORD)
@@ -177,13 +165,7 @@ def rendered(markdown: str) -> str:
     "text",
     [
         *("<unk> &quot;", "a &lt; b & c", "<b>bold</b> <!-- gone -->", "*a* **b** _c_ __d__ ~~e~~"),
-        *(
-            "`code` ``",
-            "[link](x) ![image](y) [z]: w",
-            "a \\* b\\",
-            "$x_1$ | $$y$$",
-            "# no heading",
-        ),
+        *("`code` ``", "[link](x) ![image](y) [z]: w", "a \\* b\\", "$x_1$ | $$y$$", "# no head"),
         *("1. no list", "- no list", "+ no", "> no quote", "===", "---", ":smile: 12:30:45"),
     ],
 )

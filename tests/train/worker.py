@@ -1,8 +1,8 @@
 """Processes that train a tiny model, for test_distributed.py.
 
 ``worker.py scenarios FOLDER SCENARIO …`` plays one scenario after another, each with the launcher
-of ``torchrun``, in a folder of its own, which also gets the output of the processes, and prints the
-exit statuses. ``worker.py tfmr ARGUMENT …`` starts ``tfmr ARGUMENT …`` in two processes. All
+of ``torchrun``, in a folder of its own, which also gets the output of the processes and the exit
+status. ``worker.py tfmr ARGUMENT …`` starts ``tfmr ARGUMENT …`` in two processes. All
 processes are forks, so that PyTorch is imported once. ``worker.py compile`` runs in one process.
 """
 
@@ -76,18 +76,21 @@ def load(path: Path, trainer: Trainer) -> None:
 
 
 def compare(folder: Path, world: World) -> None:
-    """Train with DDP and FSDP: uninterrupted, stopped, resumed, and resumed from one process."""
+    """Train with DDP and FSDP: uninterrupted, stopped, resumed, and resumed from one process.
+
+    Each process has another seed: the weights of the main process must be used.
+    """
     for method, fsdp in (("ddp", False), ("fsdp", True)):
+        own = {"fsdp": fsdp, "seed": 3 + world.rank}
         for grad_accum_steps in (1, 2):
-            straight = make_trainer(world, grad_accum_steps=grad_accum_steps, fsdp=fsdp)
+            straight = make_trainer(world, grad_accum_steps=grad_accum_steps, **own)
             save(folder / f"{method}{grad_accum_steps}", straight, straight.run(steps=STEPS))
-        stopped = make_trainer(world, grad_accum_steps=1, fsdp=fsdp)
+        stopped = make_trainer(world, grad_accum_steps=1, **own)
         save(folder / f"{method}1-stopped", stopped, stopped.run(steps=3))
         for start, steps, name in (
             (f"{method}1-stopped", 1, f"{method}1-resumed"),
             ("single6", 2, f"{method}2-after-single"),
         ):
-            # Each process has another seed: the weights of the main process must be used.
             resumed = make_trainer(world, grad_accum_steps=steps, fsdp=fsdp, seed=40 + world.rank)
             load(folder / start, resumed)
             save(folder / name, resumed, resumed.run(steps=STEPS))
@@ -124,7 +127,7 @@ def compare_compiled(world: World) -> None:
         model = Transformer(dataclasses.replace(MODEL, dropout=0.0))
         config = dataclasses.replace(CONFIG, compile=compile)
         training = Trainer(model, Batches(PAIRS, 9, 0, 12), config, world)
-        curves.append([(step.loss, step.grad_norm) for step in training.run(steps=STEPS)])
+        curves.append([(step.loss, step.grad_norm) for step in training.run(steps=3)])
         averaged = training.averaged_model()
         assert not any(part._compiled_call_impl for part in averaged.modules())
     assert curves[0] == curves[1]
@@ -156,12 +159,14 @@ def launch(processes: int, function: Callable[..., None], *arguments: object) ->
     elastic_launch(config, function)(*arguments)
 
 
-def play(folder: Path, scenario: str) -> int:
-    """Launch a scenario from a process of its own; its exit status."""
+def play(folder: Path, scenario: str) -> None:
+    """Launch a scenario from a process of its own."""
     folder.mkdir(exist_ok=True)
     launcher = os.fork()
     if launcher:
-        return os.waitstatus_to_exitcode(os.waitpid(launcher, 0)[1])
+        status = os.waitstatus_to_exitcode(os.waitpid(launcher, 0)[1])
+        (folder / "status").write_text(str(status))
+        return
     for stream, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), stream)
     launch(3 if scenario == "compare" else 2, work, folder, scenario)
@@ -190,7 +195,8 @@ def main() -> None:
         launch(2, process)
     else:
         folder, *scenarios = arguments
-        print(json.dumps([play(Path(folder) / scenario, scenario) for scenario in scenarios]))
+        for scenario in scenarios:
+            play(Path(folder) / scenario, scenario)
 
 
 if __name__ == "__main__":
