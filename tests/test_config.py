@@ -7,6 +7,7 @@ from dataclasses import is_dataclass
 import pytest
 
 import tfmr
+from tests.errors import rejects
 from tfmr.config import BlockConfig, TransformerConfig
 from tfmr.errors import TfmrError
 
@@ -42,17 +43,34 @@ def test_an_invalid_block(unchecked, values: dict, message: str) -> None:
         BlockConfig(**values)
 
 
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"n_encoder": 0}, ["n_encoder", "got 0"]),
+        ({"position": "none"}, ["position", "sinusoidal, learned, rotary", "got 'none'"]),
+        ({"tie": "all"}, ["tie", "three-way, target, none", "got 'all'"]),
+        ({"d_model": 9, "n_heads": 3}, ["got d_model=9, n_heads=3"]),
+        ({"d_model": 12, "n_heads": 4, "position": "rotary"}, ["d_model / n_heads", "got d_model"]),
+        ({"target_vocab": 40}, ["source_vocab=30, target_vocab=40", "joint vocabulary"]),
+    ],
+)
+def test_an_invalid_model(unchecked, values: dict, words: list[str]) -> None:
+    sizes = {"source_vocab": 30, "target_vocab": 30, "d_model": 12, "n_heads": 4}
+    TransformerConfig(**sizes)
+    rejects(lambda: TransformerConfig(**(sizes | values)), *words)
+
+
 def test_vocabulary_sizes_are_required_keywords() -> None:
     with pytest.raises(TypeError, match="source_vocab"):
         TransformerConfig(30, 30)  # type: ignore[call-arg]
 
 
-def test_only_states_can_be_changed() -> None:
+def test_of_the_public_dataclasses_only_states_can_be_changed() -> None:
     """All other dataclasses are frozen: they are checked when they are made, and shared."""
     changeable = {"TransformerState", "Seq2SeqState", "LanguageModelState", "World"}
     packages = ("commands", "figures", "widgets", "__main__", "notebook")
     for module in pkgutil.walk_packages(tfmr.__path__, "tfmr."):
         if module.name.split(".")[1] not in packages:
             for name, value in vars(importlib.import_module(module.name)).items():
-                if is_dataclass(value) and isinstance(value, type):
+                if isinstance(value, type) and is_dataclass(value) and name[0] != "_":
                     assert value.__dataclass_params__.frozen == (name not in changeable), name

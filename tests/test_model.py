@@ -179,22 +179,6 @@ def test_dropout_acts_in_training_only() -> None:
     assert torch.equal(model(SOURCE, TARGET), model(SOURCE, TARGET))
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"n_encoder": 0}, r"n_encoder.*got 0"),
-        ({"position": "none"}, r"position.*sinusoidal, learned, rotary.*got 'none'"),
-        ({"tie": "all"}, r"tie.*three-way, target, none.*got 'all'"),
-        ({"d_model": 9, "n_heads": 3}, r"d_model.*got d_model=9"),
-        ({"d_model": 12, "n_heads": 4, "position": "rotary"}, r"d_model / n_heads.*got"),
-        ({"target_vocab": 40}, r"source_vocab=30, target_vocab=40.*joint vocabulary"),
-    ],
-)
-def test_an_invalid_configuration(unchecked, changed: dict, message: str) -> None:
-    with pytest.raises(TfmrError, match=message):
-        dataclasses.replace(TINY, **changed)
-
-
 UNEQUAL = torch.tensor([[4, 5, 6, 7, 8], [9, 10, 0, 0, 0], [11, 12, 13, 0, 0], [14, 0, 0, 0, 0]])
 
 

@@ -246,6 +246,10 @@ def test_a_value_out_of_range_is_refused(cls: type, values: dict, message: str) 
         cls(**values)
 
 
+def test_a_run_is_saved_every_minute_by_default() -> None:
+    assert CheckpointConfig() == CheckpointConfig(60.0, steps=0, average=0, average_every=0)
+
+
 def test_a_recipe_that_does_not_exist_or_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(TfmrError, match=r"no recipe named 'wmt'.*multi30k, multi30"):
         find_recipe("wmt")

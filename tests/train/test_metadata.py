@@ -9,9 +9,11 @@ import pytest
 import torch
 
 import tfmr
+from tests.errors import rejects
 from tfmr.data.corpus import Corpus
 from tfmr.train.config import Recipe
 from tfmr.train.metadata import (
+    RunState,
     commit,
     corpus_fingerprint,
     differences,
@@ -105,6 +107,14 @@ def test_a_resume_needs_the_same_settings(overrides: dict, processes: int, same:
     recipe = Recipe().with_overrides({"train.grad_accum_steps": 2})
     now = key(recipe.with_overrides(overrides), processes)
     assert (key(recipe, 2) == now) == same
+
+
+def test_a_run_has_at_least_one_process() -> None:
+    def state(processes: int) -> RunState:
+        return RunState("c", "en-fr", "1", {}, processes, {}, (), (), "", None, {}, {})
+
+    assert state(1).processes == 1
+    rejects(lambda: state(0), "got 0")
 
 
 def test_differences_between_environments() -> None:
