@@ -220,6 +220,70 @@ def test_ctrl_c_ends_with_status_130_and_states_what_was_saved(train, monkeypatc
     assert len(read_curve("a/curve.csv")) == 2
 
 
+def test_rows_appear_as_they_arise(train, monkeypatch, capsys) -> None:
+    take_step = Trainer.start_step
+
+    def stop_after_three(trainer: Trainer, *batches: object) -> object:
+        if trainer.steps_done == 3:
+            raise KeyboardInterrupt
+        return take_step(trainer, *batches)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "start_step", stop_after_three)
+        with pytest.raises(SystemExit):
+            train("--steps", 2, 4, "--out", "a")
+    [row] = map(json.loads, capsys.readouterr().out.splitlines())
+    assert row["step"] == 2
+    rows, err = train("--steps", 2, 4, "--out", "a", "--resume")
+    assert [row["step"] for row in rows] == [2, 4]
+    assert "nothing was trained" not in err
+    rows, err = train("--steps", 2, 4, "--out", "a", "--resume")
+    assert [row["step"] for row in rows] == [2, 4]
+    assert "reached its budget, 4 steps, and nothing was trained" in err
+
+
+def test_a_time_budget_that_ends_early_is_reported(train) -> None:
+    rows, err = train("--minutes", 0.002, "--out", "a")
+    remark = f"time budget ended after {rows[0]['step']} steps"
+    assert remark in err
+    readme = Path("a/README.md").read_text("utf-8")
+    assert remark in readme
+    assert "target tokens per second" in readme
+    _, err = train("--minutes", 0.002, "--out", "b", overrides=("train.warmup=1",))
+    assert "budget ended" not in err
+    _, err = train("--steps", 2, "--out", "c")
+    assert "budget ended" not in err
+
+
+def test_threads_are_measured_once_and_kept(train, monkeypatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    measured: list[list[int]] = []
+
+    def measure(step, candidates: list[int]) -> dict[int, float]:
+        step()
+        measured.append(candidates)
+        return {1: 0.1, 2: 0.5}
+
+    monkeypatch.setattr("tfmr.train.run.measure_threads", measure)
+    torch.set_num_threads(2)
+    _, err = train("--steps", 2, "--out", "a")
+    assert (torch.get_num_threads(), measured) == (1, [[1, 2]])
+    assert "1 CPU thread; measured steps per second: 10 with 1, 2 with 2" in err
+    assert json.loads(Path("a/scores.json").read_text("utf-8"))["hardware"]["threads"] == 1
+    torch.set_num_threads(2)
+    _, err = train("--steps", 4, "--out", "a", "--resume")
+    assert torch.get_num_threads() == 1, "the number of threads can change the rounding"
+    assert "environment has changed" not in err
+    train("--steps", 4, "--out", "b", "--threads", 1)
+    losses = [[step.loss for step in read_curve(f"{name}/curve.csv")] for name in "ab"]
+    assert losses[0] == losses[1], "the measurement does not change the run"
+    train("--steps", 2, "--out", "c", "--threads", 2)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    train("--steps", 2, "--out", "d")
+    assert torch.get_num_threads() == 2
+    assert measured == [[1, 2]]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_end_saves_the_run(train, monkeypatch, capsys, number: signal.Signals) -> None:
     start_step = Trainer.start_step

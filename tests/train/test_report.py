@@ -1,4 +1,4 @@
-"""The README of a run directory, and TensorBoard logs."""
+"""Progress, the README of a run directory, and TensorBoard logs."""
 
 import html
 import re
@@ -9,9 +9,9 @@ from types import ModuleType
 import pytest
 from markdown_it import MarkdownIt
 
-from tfmr.train.config import Recipe
+from tfmr.train.config import Budget, Recipe
 from tfmr.train.evaluation import ValidationResult
-from tfmr.train.report import TensorBoardLogger, readme_text
+from tfmr.train.report import ProgressReport, TensorBoardLogger, readme_text
 from tfmr.train.run_dir import FILES
 from tfmr.train.trainer import StepRecord
 
@@ -194,3 +194,44 @@ def test_without_tensorboard_nothing_is_logged(
         logger.log_step(RECORD)
         logger.log_validation(ValidationResult(4, 1.0, 2.0, 30.0))
     assert not (tmp_path / "logs").exists()
+
+
+def records(count: int) -> list[StepRecord]:
+    """Steps of half a second with 100 target tokens each."""
+    return [StepRecord(n, 6.0 - n, 1.0, 1.0, 1e-3, 100, n / 2) for n in range(1, count + 1)]
+
+
+@pytest.mark.parametrize("budget", [Budget(steps=(9,)), Budget(minutes=(1.0,))])
+def test_progress_without_a_terminal_is_lines(monkeypatch, capsys, budget: Budget) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with ProgressReport(budget, 0, 0.0) as progress:
+        for record in records(5):
+            now[0] += 15.0
+            progress.log_step(record)
+            if record.step == 4:
+                progress.log_validation(ValidationResult(4, 2.0, 1.5, 20.25))
+    rate = "2 steps and 200 target tokens per second"
+    assert capsys.readouterr().err.splitlines() == [
+        f"step 1: loss 5.000, {rate}, 0 s of training",
+        f"step 3: loss 3.000, {rate}, 2 s of training",
+        f"step 4: loss 2.000, {rate}, 2 s of training",
+        "validation after step 4: loss 1.500, BLEU 20.2",
+        f"step 5: loss 1.000, {rate}, 2 s of training",
+    ]
+
+
+def test_progress_on_a_terminal_is_a_bar_and_quiet_progress_is_nothing(monkeypatch, capsys) -> None:
+    with ProgressReport(Budget(steps=(9,)), 0, 0.0, quiet=True) as progress:
+        progress.log_step(records(1)[0])
+        progress.log_validation(ValidationResult(1, 2.0, 1.5, None))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with ProgressReport(Budget(steps=(9,)), 0, 0.0) as progress:
+        progress.log_step(records(1)[0])
+        progress.log_validation(ValidationResult(1, 2.0, 1.5, None))
+    text = capsys.readouterr().err
+    assert "1/9" in text
+    assert "\n" in text
+    assert "validation after step 1: loss 1.500" in text
+    assert "steps and" not in text

@@ -107,7 +107,7 @@ def translate_test_set(
 
     failed: dict[int, TfmrError] = {}
     with (
-        tqdm(total=len(corpus.test), unit="sentence", delay=2, leave=False) as bar,
+        tqdm(total=len(corpus.test), unit="sentence", delay=2, leave=False, disable=None) as bar,
         cpu_matmul_settings(model, min(len(corpus.test), BATCH_SIZE) * options["beam"]),
     ):
         translations = translate_each(

@@ -110,7 +110,8 @@ class Train:
         int | None,
         tyro.conf.arg(
             help="Number of CPU threads.",
-            help_behavior_hint="(default: PyTorch's choice, usually one per core)",
+            help_behavior_hint="(default: one, or one per core, whichever is faster in a short "
+            "measurement; a resumed run keeps its number)",
         ),
     ] = None
     out: Annotated[
@@ -212,6 +213,10 @@ class Train:
         run = Run(
             folder, corpus, recipe, resume=self.resume, base=base, world=world, command=command
         )
+        # As OMP_NUM_THREADS does, --threads states that nothing has to be measured.
+        chosen = self.threads is not None or "OMP_NUM_THREADS" in os.environ
+        if world.size == 1 and world.device.type == "cpu" and not chosen:
+            self._choose_threads(run)
         if world.is_main:
             print(
                 f"{run.parameters:,} parameters, {run.tokenizer.vocab_size:,} tokens in the "
@@ -221,11 +226,15 @@ class Train:
                 file=sys.stderr,
             )
         before = run.trainer.steps_done, len(run.scores)
-        rows = run.train()
+        rows = list(run.scores)
+        if world.is_main:
+            for row in rows:
+                _print_row(row)
+        rows = run.train(on_scores=_print_row if world.is_main else None)
         if not world.is_main:
             return
-        for row in rows:
-            print(json.dumps(row))
+        if run.few_steps:
+            print(run.few_steps, file=sys.stderr)
         if before == (run.trainer.steps_done, len(rows)):
             print(
                 f"the run has reached its budget, {before[0]:,} steps, and nothing was trained: "
@@ -234,6 +243,20 @@ class Train:
             )
         self._draw_curve(run)
         print(f"next: python -m tfmr translate --model {folder} 'a sentence'", file=sys.stderr)
+
+    def _choose_threads(self, run: "Run") -> None:
+        """Set the number of threads with which steps are fastest."""
+        import torch
+
+        threads, seconds = run.best_threads()
+        torch.set_num_threads(threads)
+        if len(seconds) > 1:
+            rates = [f"{1 / each:.3g} with {number}" for number, each in seconds.items()]
+            print(
+                f"{threads} CPU thread{'s' * (threads > 1)}; measured steps per second: "
+                f"{', '.join(rates)} (--threads selects another number)",
+                file=sys.stderr,
+            )
 
     def _draw_curve(self, run: "Run") -> None:
         """Add a picture of the training curve to the run directory."""
@@ -247,3 +270,7 @@ class Train:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             print(f"tfmr: no picture of the training curve ({reason})", file=sys.stderr)
         run.write_readme()
+
+
+def _print_row(row: dict[str, Any]) -> None:
+    print(json.dumps(row), flush=True)

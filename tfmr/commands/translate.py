@@ -94,7 +94,7 @@ class Translate:
                 Watched(model, lambda id: print(words.add(id), end="", flush=True)),
             )
         # On a terminal, the printed translations show the progress.
-        quiet = interactive or sys.stdout.isatty() or self.stream
+        quiet = interactive or sys.stdout.isatty() or self.stream or None
         with tqdm(unit="sentence", delay=2, leave=False, disable=quiet) as bar:
             for lines in self._one_by_one() if self.stream else self._chunks():
                 bar.total = None if from_stdin else len(lines)

@@ -1,19 +1,26 @@
-"""How a run reports to people: the README of its directory, and TensorBoard logs."""
+"""How a run reports to people: its progress, the README of its directory, TensorBoard logs."""
 
+import math
 import os
 import re
 import shlex
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tqdm import tqdm
+
 from tfmr.data.report import DataReport
+from tfmr.train.config import Budget
 from tfmr.train.evaluation import ValidationResult
 from tfmr.train.run_dir import FILES
 from tfmr.train.trainer import StepRecord
 
+LOG_SECONDS = 20.0
+"""Time between two lines about the progress, where no bar is shown."""
 SHOWN_SAMPLES = 5
 """Number of translations in the README."""
 
@@ -165,6 +172,87 @@ def _environment(metadata: Mapping[str, Any]) -> str:
         f"{commit}. Fingerprints: corpus {metadata['corpus_fingerprint']}, vocabulary "
         f"{metadata['vocabulary_fingerprint']}."
     )
+
+
+def speed(steps: int, tokens: int, seconds: float) -> str:
+    """Steps and target tokens per second.
+
+    >>> speed(30, 60_000, 20.0)
+    '1.5 steps and 3,000 target tokens per second'
+    """
+    return f"{steps / seconds:.3g} steps and {tokens / seconds:,.0f} target tokens per second"
+
+
+class ProgressReport:
+    """Shows on standard error how a run proceeds: a bar on a terminal, otherwise lines.
+
+    Args:
+        budget: the limits of the run.
+        step: the step from which the run starts or resumes.
+        seconds: its training time so far.
+        quiet: show nothing.
+    """
+
+    def __init__(self, budget: Budget, step: int, seconds: float, *, quiet: bool = False) -> None:
+        self._by_steps = bool(budget.steps)
+        self._prints = not quiet and not sys.stderr.isatty()
+        self._bar = tqdm(
+            total=max(budget.steps) if self._by_steps else round(60 * max(budget.minutes)),
+            initial=step if self._by_steps else round(seconds),
+            unit=" steps" if self._by_steps else "s",
+            disable=quiet or self._prints,
+            leave=False,
+        )
+        self._printed_at = -math.inf
+        self._shown = step, seconds
+        self._tokens = 0
+        self._last: StepRecord | None = None
+
+    def log_step(self, record: StepRecord) -> None:
+        """Show a training step, or print a line if the last one was :data:`LOG_SECONDS` ago."""
+        done = record.step if self._by_steps else round(record.seconds)
+        self._bar.update(done - self._bar.n)
+        self._bar.set_postfix(
+            step=record.step, loss=f"{record.loss:.2f}", grad_norm=f"{record.grad_norm:.1f}"
+        )
+        self._tokens += record.tokens
+        self._last = record
+        if time.monotonic() - self._printed_at >= LOG_SECONDS:
+            self._print_line()
+
+    def log_validation(self, result: ValidationResult) -> None:
+        """Show a validation result."""
+        self._print_line()
+        bleu = "" if result.bleu is None else f", BLEU {result.bleu:.1f}"
+        if self._prints or not self._bar.disable:
+            self._bar.write(
+                f"validation after step {result.step:,}: loss {result.loss:.3f}{bleu}",
+                file=sys.stderr,
+            )
+
+    def _print_line(self) -> None:
+        """Print the last step, and the speed since the previous line."""
+        record, self._last = self._last, None
+        if not self._prints or record is None:
+            return
+        step, seconds = self._shown
+        passed = record.seconds - seconds
+        rate = f", {speed(record.step - step, self._tokens, passed)}" if passed > 0 else ""
+        print(
+            f"step {record.step:,}: loss {record.loss:.3f}{rate}, {record.seconds:.0f} s of "
+            "training",
+            file=sys.stderr,
+            flush=True,
+        )
+        self._shown, self._tokens = (record.step, record.seconds), 0
+        self._printed_at = time.monotonic()
+
+    def __enter__(self) -> "ProgressReport":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._print_line()
+        self._bar.close()
 
 
 class TensorBoardLogger:

@@ -10,10 +10,12 @@ A run does the following, in this order:
 A run that was interrupted, even by SIGKILL, resumes from its last checkpoint.
 """
 
+import copy
 import dataclasses
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -48,7 +50,7 @@ from tfmr.train.metadata import (
     environment_info,
     resume_key,
 )
-from tfmr.train.report import TensorBoardLogger, readme_text
+from tfmr.train.report import ProgressReport, TensorBoardLogger, readme_text, speed
 from tfmr.train.run_dir import (
     check_run_dir,
     curve_csv,
@@ -58,6 +60,7 @@ from tfmr.train.run_dir import (
     validation_csv,
     write_text,
 )
+from tfmr.train.threads import measure_threads
 from tfmr.train.trainer import StepRecord, Trainer
 from tfmr.translator import Translator
 
@@ -106,8 +109,7 @@ class Run:
         """One row per evaluation."""
         self.samples = ""
         """The text of samples.tsv."""
-        self.warnings: list[str] = []
-        """What a user should know before the training starts."""
+        self._warnings: list[str] = []
         saved = self._load_checkpoint(resume)
         state = RunState.from_metadata(saved.metadata, str(self.folder)) if saved else None
         self.base = base.describe() if base else state.base if state else None
@@ -130,11 +132,11 @@ class Run:
                 train_lengths=token_lengths(batches.pairs),
                 own_tokenizer=self.base is None,
             )
-            self.warnings.append(str(self.report))
+            self._warnings.append(str(self.report))
         else:
-            self.warnings += map(str, self.corpus.provenance.findings)
+            self._warnings += map(str, self.corpus.provenance.findings)
         if self.dropped_pairs and self.report is None:
-            self.warnings.append(
+            self._warnings.append(
                 f"{self.dropped_pairs:,} of {len(corpus.train):,} training pairs are not used: a "
                 f"sentence has more than {recipe.model.max_length} tokens (model.max_length)"
             )
@@ -145,8 +147,10 @@ class Run:
         self.trainer = Trainer(model, batches, recipe.train, self.world)
         self.averager = CheckpointAverager(self.folder / "checkpoints", recipe.checkpoints.average)
         self.parameters = self.trainer.model.count_parameters()
-        self.environment = environment_info(self.world.device)
-        self.environment["hardware"]["arithmetic"] = self.trainer.arithmetic.name
+        self._environment = environment_info(self.world.device)
+        self._environment["hardware"]["arithmetic"] = self.trainer.arithmetic.name
+        self._started_in: dict[str, Any] = {}
+        """The metadata of the run that is resumed."""
         if saved and state:
             self._resume(saved, state)
 
@@ -206,11 +210,7 @@ class Run:
             f"{path} must have one row for each of the {steps} steps of the checkpoint, got "
             f"{len(self.curve)}: restore it, or train in another folder",
         )
-        if changes := differences(vars(state), self.environment):
-            self.warnings.append(
-                f"the environment has changed since the run started ({'; '.join(changes)}): its "
-                "numbers may differ from those of an uninterrupted run"
-            )
+        self._started_in = vars(state)
 
     def metadata(self) -> dict[str, Any]:
         """JSON values that describe the run, sufficient to repeat it."""
@@ -235,12 +235,47 @@ class Run:
             **self.environment,
         }
 
+    @property
+    def environment(self) -> dict[str, Any]:
+        """See :func:`~tfmr.train.metadata.environment_info`; with the current number of threads."""
+        hardware = {**self._environment["hardware"], "threads": torch.get_num_threads()}
+        return {**self._environment, "hardware": hardware}
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a user should know before the training starts."""
+        changes = differences(self._started_in, self.environment) if self._started_in else []
+        remark = (
+            f"the environment has changed since the run started ({'; '.join(changes)}): its "
+            "numbers may differ from those of an uninterrupted run"
+        )
+        return [*self._warnings, *([remark] if changes else [])]
+
+    def best_threads(self) -> tuple[int, dict[int, float]]:
+        """The number of CPU threads to train with, and the measured seconds per step.
+
+        A resumed run continues with its number of threads, which can change the rounding, unless
+        the machine has fewer. For a new one, some steps are measured: with one thread, and with as
+        many as PyTorch uses now. The run does not change.
+        """
+        most = torch.get_num_threads()
+        recorded = self._started_in.get("hardware", {}).get("threads")
+        if isinstance(recorded, int) and 1 <= recorded <= most:
+            return recorded, {}
+        model = copy.deepcopy(self.trainer.model)
+        config = dataclasses.replace(self.recipe.train, compile=False)
+        trainer = Trainer(model, self.trainer.batches, config)
+        batches, _, _ = next(trainer.upcoming_batches())
+        seconds = measure_threads(lambda: trainer.step(*batches), sorted({1, most}))
+        return min(seconds, key=lambda threads: seconds[threads]), seconds
+
     def train(
         self,
         minutes: Sequence[float] | None = None,
         *,
         steps: Sequence[int] | None = None,
         quiet: bool = False,
+        on_scores: Callable[[dict[str, Any]], object] | None = None,
     ) -> list[dict[str, Any]]:
         """Train, and evaluate at each limit of the budget.
 
@@ -249,7 +284,8 @@ class Run:
         Args:
             minutes: training times that replace the recipe's budget.
             steps: numbers of steps that replace the recipe's budget.
-            quiet: show no progress bar.
+            quiet: show no progress.
+            on_scores: called with each new row of scores, once it is saved.
 
         Returns:
             One row of scores per evaluation, those of earlier processes included.
@@ -263,20 +299,24 @@ class Run:
         if minutes is not None or steps is not None:
             budget = Budget(tuple(map(float, minutes or ())), tuple(steps or ()))
             self.recipe = dataclasses.replace(self.recipe, budget=budget)
-        self.evaluator.quiet = quiet or not self.world.is_main
+        quiet = quiet or not self.world.is_main
+        self.evaluator.quiet = quiet or not sys.stderr.isatty()
         self._write_recipe()
         self._write_data()
         with locked(self.folder) if self.world.is_main else nullcontext():
             try:
-                with self._after_each_step() as (after_step, needs_model):
+                with self._after_each_step(quiet) as (after_step, needs_model):
                     self._train(
-                        partial(self.trainer.run, on_step=after_step, needs_model=needs_model)
+                        partial(self.trainer.run, on_step=after_step, needs_model=needs_model),
+                        on_scores or (lambda _: None),
                     )
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(self._stop()) from None
         return self.scores
 
-    def _train(self, train: Callable[..., object]) -> None:
+    def _train(
+        self, train: Callable[..., object], on_scores: Callable[[dict[str, Any]], object]
+    ) -> None:
         """Call ``train`` for each limit, until the patience is exhausted, and evaluate there."""
         self._complete_last_step()
         budget = self.recipe.budget
@@ -291,9 +331,11 @@ class Run:
             except _OutOfPatience:
                 break
             self.evaluate(limit if budget.minutes else None)
+            on_scores(self.scores[-1])
         evaluated = any(row["step"] == self.trainer.steps_done for row in self.scores)
         if self._is_out_of_patience() and not evaluated:
             self.evaluate()
+            on_scores(self.scores[-1])
 
     def _complete_last_step(self) -> None:
         """Do what an interruption prevented after the last step: averaging, validation."""
@@ -326,7 +368,9 @@ class Run:
         return patience > 0 and best is not None and len(self.validations) - 1 - best >= patience
 
     @contextmanager
-    def _after_each_step(self) -> Iterator[tuple[Callable[[StepRecord], None], Callable[[], bool]]]:
+    def _after_each_step(
+        self, quiet: bool
+    ) -> Iterator[tuple[Callable[[StepRecord], None], Callable[[], bool]]]:
         """A function that logs, averages, validates and saves after a step.
 
         The second one states whether it will need the model after this step.
@@ -334,13 +378,8 @@ class Run:
         recipe = self.recipe
         average_every, eval_every = recipe.checkpoints.average_every, recipe.evaluation.eval_every
         saved_at = self.trainer.seconds
-        by_steps = bool(recipe.budget.steps)
-        bar = tqdm(
-            total=max(recipe.budget.steps) if by_steps else round(60 * max(recipe.budget.minutes)),
-            initial=self.trainer.steps_done if by_steps else round(self.trainer.seconds),
-            unit=" steps" if by_steps else "s",
-            disable=self.evaluator.quiet,
-            leave=False,
+        progress = ProgressReport(
+            recipe.budget, self.trainer.steps_done, self.trainer.seconds, quiet=quiet
         )
         tensorboard = TensorBoardLogger(
             self.folder / "tensorboard", self.trainer.steps_done, enabled=self.world.is_main
@@ -362,23 +401,22 @@ class Run:
             step = record.step
             self.curve.append(record)
             tensorboard.log_step(record)
-            bar.update((step if by_steps else round(record.seconds)) - bar.n)
-            bar.set_postfix(
-                step=step, loss=f"{record.loss:.2f}", grad_norm=f"{record.grad_norm:.1f}"
-            )
+            progress.log_step(record)
             if step < self.trainer.steps_done:
                 return  # a GPU has taken further steps, after none of which is the model needed
             if is_multiple(average_every):
                 self._add_to_average()
             if is_multiple(eval_every):
-                tensorboard.log_validation(self.validate())
+                result = self.validate()
+                tensorboard.log_validation(result)
+                progress.log_validation(result)
             if is_time_to_save():
                 saved_at = record.seconds
                 self.save()
             if self._is_out_of_patience():
                 raise _OutOfPatience
 
-        with bar, tensorboard:
+        with progress, tensorboard:
             yield after_step, needs_model
 
     def _stop(self) -> str:
@@ -494,9 +532,27 @@ class Run:
         checkpoint.save(self.folder / "model.safetensors", saved)
         self.write_readme()
 
+    @property
+    def few_steps(self) -> str:
+        """A remark if a time budget has ended too early to train the model; otherwise empty."""
+        minutes, warmup = self.recipe.budget.minutes, self.recipe.train.warmup
+        steps, seconds = self.trainer.steps_done, self.trainer.seconds
+        if not minutes or seconds < 60 * max(minutes) or steps >= 2 * warmup:
+            return ""
+        return (
+            f"the time budget ended after {steps:,} steps, which are few compared with the "
+            f"{warmup:,} of the warm-up, so expect poor translations: continue with --resume and "
+            "more --minutes"
+        )
+
     def write_readme(self) -> None:
         """Write README.md, which describes the run."""
         progress = f"{self.trainer.steps_done:,} steps in {self.trainer.seconds / 60:.1f} minutes"
+        if self.trainer.seconds:
+            tokens = sum(record.tokens for record in self.curve)
+            progress += f" ({speed(self.trainer.steps_done, tokens, self.trainer.seconds)})"
+        if self.few_steps:
+            progress += f". {self.few_steps[0].upper()}{self.few_steps[1:]}"
         text = readme_text(
             self.folder, self.metadata(), self.scores, self.samples, progress, self.report
         )
