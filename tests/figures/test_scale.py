@@ -13,7 +13,6 @@ def test_memory_bars_add_up() -> None:
     assert ends == [(0, 1.0), (0, 2.0), (1.0, 2.5), (2.0, 4.0)]
     assert [text.get_text() for text in ax.texts] == [" 3.5", " 6.0"]
     assert "base: weights 1.00, rest 2.50, in total 3.5; big:" in fig.alt
-    assert len(fig._repr_png_()[0]) < 60_000
 
 
 def test_bars_with_different_parts_raise() -> None:
@@ -31,4 +30,3 @@ def test_scaling_curves() -> None:
     assert list(line.get_ydata()) == pytest.approx([4.2, 4.15])
     assert [text.get_text() for text in right.get_legend().get_texts()] == ["1.0k", "2.0k"]
     assert "10k tokens: 4.20 at 1.0k, 4.15 at 2.0k; 99k tokens" in fig.alt
-    assert len(fig._repr_png_()[0]) < 60_000

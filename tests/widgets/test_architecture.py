@@ -2,10 +2,7 @@
 
 import importlib
 
-import pytest
-
 from tfmr.config import TransformerConfig
-from tfmr.errors import TfmrError
 from tfmr.figures.map import PARTS
 from tfmr.widgets import ArchitectureFigure
 from tools import ROOT
@@ -44,21 +41,3 @@ def test_every_part_has_code_and_a_chapter() -> None:
         stack = block["kind"].split("-")[0]
         if stack in ("encoder", "decoder"):
             assert block["side"] == stack
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model": "big"}, "model.*small, base.*got big"),
-        ({"source_length": 129}, "source_length.*1 to 128.*got 129"),
-        ({"target_length": 0}, "target_length.*1 to 128.*got 0"),
-        ({"part": 23}, "part.*0 to 22.*got 23"),
-        (
-            {"models": {"small": TransformerConfig(source_vocab=5, target_vocab=5, norm="pre")}},
-            "got sinusoidal, pre, three-way.*small",
-        ),
-    ],
-)
-def test_invalid_arguments_raise_tfmr_error(change: dict[str, object], message: str) -> None:
-    with pytest.raises(TfmrError, match=message):
-        figure(**change)

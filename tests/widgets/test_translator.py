@@ -18,10 +18,7 @@ def test_the_state_describes_the_models_but_has_no_weights() -> None:
     assert figure.text == "Zwei Hunde spielen im Schnee."
     state = figure.get_state()
     assert len(str({key: state[key] for key in ("models", "name", "text", "beam")})) < 3000
-    assert repr(figure) == (
-        "Live figure: translate a sentence in your browser (German → English, English → French, "
-        "English → Korean)."
-    )
+    assert all(model["title"] in repr(figure) for model in figure.models)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
@@ -73,16 +70,3 @@ def test_the_site_gets_every_model(tmp_path: Path) -> None:
     write_models(tmp_path)
     written = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
     assert written == {f"{model.name}.js": model.text() for model in MODELS}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"name": "none"}, "name.*got 'none'"),
-        ({"models": ["none"]}, "got 'none'"),
-        ({"beam": 2}, "beam.*1.*4.*got 2"),
-    ],
-)
-def test_invalid_arguments_are_errors(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(TfmrError, match=message):
-        TranslatorFigure(**options)
