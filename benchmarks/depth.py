@@ -441,7 +441,8 @@ def _losses(rows: list[Row], **selection: object) -> list[float]:
 def _networks(rows: list[Row]) -> Claims:
     """Stacks of feed-forward networks.
 
-    A run has trained if its loss is below 0.5 nats; the counts are those of three learning rates.
+    A run has learned its task if its loss is below 0.5 nats; the counts are those of three
+    learning rates.
     """
     expected = {(stack, blocks): [5, 5, 5] for stack in CONNECTIONS for blocks in (4, 12)}
     expected["plain, Xavier", 12] = [5, 3, 2]
@@ -458,7 +459,7 @@ def _networks(rows: list[Row]) -> Claims:
             sum(loss < 0.5 for loss in _losses(rows, stack=stack, blocks=blocks, peak_lr=peak_lr))
             for peak_lr in (3e-4, 1e-3, 3e-3)
         ]
-        claim = f"{stack}, {blocks} networks: {found} runs trained, expected {counts}"
+        claim = f"{stack}, {blocks} networks: {found} runs learned the task, expected {counts}"
         yield claim, found == counts
     deep = select(rows, blocks=32)
     ratios = [row["first_grad"] / row["last_grad"] for row in select(deep, stack="plain")]

@@ -439,7 +439,7 @@ def changes(family: Family) -> Rows:
     for name, change in tqdm(variants.items(), unit=" variants"):
         config = replace(original, **change)
 
-        def trained(seed: int, peak_lr: float, config: LlamaConfig = config) -> Llama:
+        def train_llama(seed: int, peak_lr: float, config: LlamaConfig = config) -> Llama:
             torch.manual_seed(seed)
             model = Llama(config)
             initialise_small(model)
@@ -447,11 +447,12 @@ def changes(family: Family) -> Rows:
             return model
 
         selection = {
-            peak_lr: mean_nats(trained(SELECTION_SEED, peak_lr), data.valid) for peak_lr in PEAK_LRS
+            peak_lr: mean_nats(train_llama(SELECTION_SEED, peak_lr), data.valid)
+            for peak_lr in PEAK_LRS
         }
         best = min(selection, key=lambda peak_lr: selection[peak_lr])
         for seed in family.seeds:
-            model = trained(seed, best)
+            model = train_llama(seed, best)
             yield {
                 "model": name,
                 "seed": seed,

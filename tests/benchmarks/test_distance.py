@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks import distance
 from benchmarks.distance import (
     BLOCKS,
     D_MODEL,
@@ -52,18 +53,19 @@ def test_training_reaches_a_short_distance(name: str) -> None:
     assert accuracy(network, 2, 200) > 0.95
 
 
-def test_the_record_has_every_layer_and_seed(tmp_path: Path) -> None:
+def test_the_record_has_every_layer_and_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers = dict(list(LAYERS.items())[:2])
+    monkeypatch.setattr(distance, "LAYERS", layers)
     Distance(distances=(1, 3), seeds=(0, 1), steps=2, count=60, out=tmp_path / "x.json")()
     written = read(tmp_path / "x.json")
     runs = [(row["layer"], row["seed"], len(row["accuracy"])) for row in written["rows"]]
-    assert runs == [(name, seed, 2) for name in LAYERS for seed in (0, 1)]
+    assert runs == [(name, seed, 2) for name in layers for seed in (0, 1)]
     torch.manual_seed(1)
     network = Network(LAYERS["recurrent (RNN)"])
     train(network, (1, 3), 2)
     assert written["rows"][1]["accuracy"] == [accuracy(network, n, 60) for n in (1, 3)]
-
-
-def test_invalid_options_raise(tmp_path: Path) -> None:
     with pytest.raises(TfmrError, match=r"--distances.*1.*got \[0\]"):
         Distance(distances=(0,), out=tmp_path / "x.json")()
     with pytest.raises(TfmrError, match=r"--jobs.*1.*got 0"):

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -52,13 +53,20 @@ class Shell:
         return subprocess.CompletedProcess(words, int(self.fails))
 
 
-def measured(
-    folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch, *, keep: bool = False
-) -> list[dict[str, Any]]:
-    monkeypatch.setattr("benchmarks.multi30k.subprocess", SimpleNamespace(run=shell))
-    out = folder / "multi30k.json"
-    Multi30k(PLAN.seeds, PLAN.minutes, PLAN.patient, keep, folder / "runs", out)()
-    return read(out)["rows"]
+Measured = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """The recorded rows of the plan, with a shell in place of the command line."""
+
+    def measure(shell: Shell, *, keep: bool = False) -> list[Any]:
+        monkeypatch.setattr("benchmarks.multi30k.subprocess", SimpleNamespace(run=shell))
+        out = tmp_path / "multi30k.json"
+        Multi30k(PLAN.seeds, PLAN.minutes, PLAN.patient, keep, tmp_path / "runs", out)()
+        return read(out)["rows"]
+
+    return measure
 
 
 def test_the_first_seed_of_every_direction_comes_first() -> None:
@@ -71,8 +79,8 @@ def test_the_first_seed_of_every_direction_comes_first() -> None:
     ]
 
 
-def test_each_evaluation_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = measured(tmp_path, Shell(), monkeypatch)
+def test_each_evaluation_is_a_row(measured: Measured) -> None:
+    rows = measured(Shell())
     assert [(row["recipe"], row["direction"], row["seed"], row["minutes"]) for row in rows] == [
         *((TIMED, direction, 0, minutes) for direction in PLAN.seeds for minutes in PLAN.minutes),
         *((TIMED, "de-en", 1, minutes) for minutes in PLAN.minutes),
@@ -82,62 +90,56 @@ def test_each_evaluation_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [row.get("until") for row in rows] == [*[None] * 6, "until converged"]
 
 
-def test_a_run_that_uses_all_its_steps_is_labelled_with_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = measured(tmp_path, Shell(most=9000), monkeypatch)
+def test_a_run_that_uses_all_its_steps_is_labelled_with_them(measured: Measured) -> None:
+    rows = measured(Shell(most=9000))
     assert rows[-1]["until"] == "9,000 steps"
 
 
 def test_finished_runs_are_not_repeated_and_interrupted_ones_resume(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, measured: Measured
 ) -> None:
-    first = measured(tmp_path, Shell(), monkeypatch)
+    first = measured(Shell())
     again = Shell()
     stopped = tmp_path / "runs" / f"{TIMED}-de-en-1"
     metadata = json.loads((stopped / "scores.json").read_text("utf-8"))
     del metadata["scores"][-1]
     (stopped / "scores.json").write_text(json.dumps(metadata), "utf-8")
     (stopped / "recipe.toml").touch()
-    assert measured(tmp_path, again, monkeypatch) == first
+    assert measured(again) == first
     [command] = again.commands
     assert command[-1] == "--resume"
     assert command[command.index("--seed") + 1] == "1"
 
 
-def test_recorded_rows_are_kept_without_a_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = measured(tmp_path, Shell(), monkeypatch)
+def test_recorded_rows_are_kept_without_a_folder(tmp_path: Path, measured: Measured) -> None:
+    first = measured(Shell())
     shutil.rmtree(tmp_path / "runs" / f"{TIMED}-de-en-0")
     shutil.rmtree(tmp_path / "runs" / f"{PATIENT}-en-fr-0")
     again = Shell()
-    assert measured(tmp_path, again, monkeypatch, keep=True) == first
+    assert measured(again, keep=True) == first
     assert again.commands == []
-    measured(tmp_path, again, monkeypatch)
+    measured(again)
     assert len(again.commands) == 2
 
 
-def test_incomplete_recorded_rows_are_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = measured(tmp_path, Shell(), monkeypatch)
+def test_incomplete_recorded_rows_are_not_kept(tmp_path: Path, measured: Measured) -> None:
+    rows = measured(Shell())
     gone = TrainingRun(TIMED, "de-en", 0, (5.0, 10.0), tmp_path / "gone")
     assert gone.recorded(rows) == rows[:2]
     assert gone.recorded(rows[1:]) == []
     assert TrainingRun(TIMED, "de-en", 7, (5.0, 10.0), tmp_path / "gone").recorded(rows) == []
 
 
-def test_a_failed_run_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_run_raises(tmp_path: Path, measured: Measured) -> None:
     with pytest.raises(TfmrError, match=f"the run in .*{TIMED}-de-en-0 failed"):
-        measured(tmp_path, Shell(fails=True), monkeypatch)
+        measured(Shell(fails=True))
     assert not (tmp_path / "multi30k.json").exists()
 
 
 def test_other_training_times_of_a_finished_run_raise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Measured
 ) -> None:
-    measured(tmp_path, Shell(), monkeypatch)
+    measured(Shell())
     monkeypatch.setattr(
         "benchmarks.multi30k.subprocess", SimpleNamespace(run=lambda words, check: Done(words, 0))
     )

@@ -71,9 +71,6 @@ def test_another_size_raises() -> None:
     peer.config = dataclasses.replace(CONFIG, d_ff=33)
     with pytest.raises(TfmrError, match="it is not the same model"):
         peer.check_size()
-
-
-def test_an_unknown_peer_raises() -> None:
     with pytest.raises(TfmrError, match=r"peers torch, marian.*got 'fairseq'"):
         build("fairseq", CONFIG, 0.1)
 

@@ -42,10 +42,10 @@ def test_the_bias_is_that_of_the_gate_that_keeps_the_state(name: str, bias: floa
 
 def test_training_reaches_a_short_distance() -> None:
     torch.manual_seed(0)
-    untrained = accuracy_after_training(RNN(2 * SYMBOLS, D_HIDDEN), distance=1, steps=0)
-    trained = accuracy_after_training(RNN(2 * SYMBOLS, D_HIDDEN), distance=1, steps=60)
-    assert untrained < 0.6
-    assert trained > 0.95
+    before, after = (
+        accuracy_after_training(RNN(2 * SYMBOLS, D_HIDDEN), 1, steps) for steps in (0, 60)
+    )
+    assert before < 0.6 < 0.95 < after
 
 
 def test_the_record_has_every_network_distance_and_seed(tmp_path: Path) -> None:
@@ -58,8 +58,5 @@ def test_the_record_has_every_network_distance_and_seed(tmp_path: Path) -> None:
     torch.manual_seed(0)
     assert first == round(accuracy_after_training(NETWORKS["RNN"](), 1, 2), 4)
     assert first != second
-
-
-def test_a_distance_of_zero_raises(tmp_path: Path) -> None:
     with pytest.raises(TfmrError, match=r"--distances.*1.*got \[0\]"):
         Recall(distances=(0,), out=tmp_path / "x.json")()

@@ -27,17 +27,9 @@ def test_read_returns_what_was_written(written: Path) -> None:
     assert found["settings"] == {"seed": 0}
     assert found["rows"][0] == {"task": "greedy", "seconds": [0.5, 1]}
     assert [path.name for path in written.parent.iterdir()] == ["x.json"]
-
-
-def test_each_row_is_one_line(written: Path) -> None:
-    lines = written.read_text("utf-8").splitlines()
-    assert '  {"task": "greedy", "seconds": [0.5, 1]},' in lines
-
-
-def test_records_are_plain_json(written: Path) -> None:
-    found = json.loads(written.read_text("utf-8"))
-    rows = [row for row in found["rows"] if row["task"] == "greedy"]
-    assert len(rows) == 1
+    text = written.read_text("utf-8")
+    assert json.loads(text) == found
+    assert '  {"task": "greedy", "seconds": [0.5, 1]},' in text.splitlines(), "a row is a line"
 
 
 def test_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +72,4 @@ def test_records_are_found_by_name(written: Path) -> None:
     (written.parent / "run").mkdir()
     (written.parent / "run" / "scores.json").write_text("{}", "utf-8")
     assert list(read_all(written.parent)) == ["x", "cost/y"]
-
-
-def test_the_default_folder() -> None:
     assert record.FOLDER == ROOT / "tfmr" / "records"

@@ -39,9 +39,6 @@ def test_the_record_has_every_step(tmp_path: Path) -> None:
     assert record["rows"][0]["learning_rate"] == pytest.approx(0.003 / 200)
     assert record["rows"][1]["valid_loss"] < record["rows"][0]["valid_loss"]
     assert len(record["rows"][0]["weights"][0]) == len(record["settings"]["source"].split())
-
-
-def test_steps_out_of_order_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(TfmrError, match=r"steps.*ascending order, from 0.*got \(2, 1\)"):
         Replay(steps=(2, 1), out=tmp_path / "replay.json")()
 

@@ -50,9 +50,6 @@ def test_the_record_has_every_width_length_and_seed(tmp_path: Path) -> None:
     assert found == {(w, steps, seed) for w in (16, 24) for steps in (1, 5) for seed in (0, 1)}
     losses = [row["loss"] for row in record["rows"]]
     assert len(set(losses)) == len(losses)
-
-
-def test_unusable_arguments_raise(tmp_path: Path) -> None:
     with pytest.raises(TfmrError, match=r"--widths.*multiples.*8"):
         ScalingLaw(widths=(20,), out=tmp_path / "x.json")()
     with pytest.raises(TfmrError, match="1 or more"):

@@ -96,13 +96,7 @@ CLAIMS: list[tuple[str, int, str, object, str]] = [
     ("copying", -1, "accuracy", [0.0] * 7, "attention repeats more of 6 digits than one"),
     ("distance", -1, "accuracy", [0.5] * 8, "local self-attention, seed 2: at least 0.99"),
     ("layer-length", -1, "seconds", [9.0] * 5, "d 128: the parts of a block cross"),
-    (
-        "layer-length",
-        -3,
-        "bytes",
-        1,
-        "{'mode': 'training', 'd_model': 128, 'length': 1024}",
-    ),
+    ("layer-length", -3, "bytes", 1, "{'mode': 'training', 'd_model': 128, 'length': 1024}"),
     ("layer-parallelism", -1, "seconds", [9.0] * 5, "256 sentences: two threads favour self-att"),
     ("cost/training", -1, "valid_loss", 9.0, "and is level from there"),
     ("cost/decoding", -1, "seconds", 9.0, "the cache saves more on longer sentences"),
@@ -150,10 +144,8 @@ def test_a_changed_score_of_english_to_german_is_reported(copied: Path) -> None:
         for row in select(record["rows"], direction="en-de"):
             row["test_bleu_beam4"] += 1
 
-    [claim] = [
-        claim for claim in changed(copied, "multi30k", change) if "English to German, s" in claim
-    ]
-    assert "(0, 5059, 38.0)" in claim
+    found = changed(copied, "multi30k", change)
+    assert any("English to German" in claim and "(0, 5059, 38.0)" in claim for claim in found)
 
 
 def test_fewer_steps_than_in_the_longer_measurement_are_reported(copied: Path) -> None:
@@ -161,9 +153,7 @@ def test_fewer_steps_than_in_the_longer_measurement_are_reported(copied: Path) -
         only(record["rows"], system="tfmr", minutes=5.0)["steps"] = 9999
 
     found = changed(copied, "quality", change)
-    assert any(
-        c.startswith("quality: after 5 minutes, fewer steps than in multi30k") for c in found
-    )
+    assert any(claim.startswith("quality: after 5 minutes, fewer steps") for claim in found)
 
 
 def test_a_record_without_seeds_or_commit_is_reported(copied: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import timing
 from benchmarks.speed import OWN, PEAK, Variant, results
 from benchmarks.timing import Spread, ratio, run_in_new_process, time_interleaved
-from tfmr.errors import TfmrError, require
+from tfmr.errors import TfmrError
 
 
 class Clock:
@@ -68,10 +68,15 @@ def test_no_rounds_raise() -> None:
         Spread.of([])
 
 
+def fail_with_process_id() -> None:
+    raise TfmrError(str(os.getpid()))
+
+
 def test_each_call_has_a_new_process() -> None:
-    assert len({os.getpid(), run_in_new_process(os.getpid), run_in_new_process(os.getpid)}) == 3
-    with pytest.raises(TfmrError, match="an error"):
-        run_in_new_process(require, False, "an error")
+    one = run_in_new_process(os.getpid)
+    with pytest.raises(TfmrError) as raised:
+        run_in_new_process(fail_with_process_id)
+    assert len({os.getpid(), one, int(str(raised.value))}) == 3
 
 
 WORK = """

@@ -40,9 +40,6 @@ def test_paths_are_shortest_paths() -> None:
     assert [arrows(fig, panel) for panel in range(3)] == [5, 2, 1]
     assert "recurrent: 5; convolution: 2; attention: 1." in fig.alt
     assert "convolution\n2" in texts(fig)
-
-
-def test_a_path_that_does_not_exist_raises() -> None:
     with pytest.raises(TfmrError, match=r"convolution.*1.*5"):
         paths({"convolution": [kernel(5, 3)]}, 5)
 

@@ -100,9 +100,6 @@ def test_effects_of_the_beam() -> None:
         "2 panels: BLEU, tokens. Each has one line for each run, over these beam sizes: beam of 1; "
         "4, penalty."
     )
-
-
-def test_effects_of_the_beam_need_one_value_per_setting() -> None:
     with pytest.raises(TfmrError, match=r"2.*'BLEU'.*1"):
         effects_of_the_beam(["1", "4"], {"BLEU": [[1.0]]})
 

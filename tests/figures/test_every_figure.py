@@ -120,6 +120,7 @@ def words(fig: MatplotlibFigure) -> set[str]:
 @pytest.mark.parametrize("name", EXAMPLES, scope="module")
 def test_both_layouts_show_the_same(name: str) -> None:
     fig, phones = layouts(name)
+    assert repr(fig) == fig.alt != ""
     for phone in phones:
         assert repr(phone) == repr(fig)
         assert words(fig) - words(phone) <= BROKEN.get(name, set())

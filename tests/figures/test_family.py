@@ -23,9 +23,6 @@ def test_relative_biases_are_one_line_per_head() -> None:
     assert list(first.get_ydata()) == [1, 2, 3]
     assert list(second.get_xdata()) == [-1, 0, 1]
     assert "2 heads for the offsets −1 to +1" in fig.alt
-
-
-def test_biases_of_other_offsets_raise() -> None:
     with pytest.raises(TfmrError, match=r"head.*got \(2, 3\).*2"):
         relative_biases([0, 1], torch.zeros(2, 3))
 

@@ -26,8 +26,5 @@ def test_stored_bytes() -> None:
     fig._repr_png_()
     shown = [text for text in fig.findobj(Text) if text.get_text() and text.get_visible()]
     assert min(text.get_fontsize() for text in shown) == TEXT
-
-
-def test_a_missing_part_raises() -> None:
     with pytest.raises(TfmrError, match=r"got weights.*DDP"):
         stored_bytes({"DDP": [{"weights": 1}]})

@@ -13,9 +13,6 @@ def test_memory_bars_add_up() -> None:
     assert ends == [(0, 1.0), (0, 2.0), (1.0, 2.5), (2.0, 4.0)]
     assert [text.get_text() for text in ax.texts] == [" 3.5", " 6.0"]
     assert "base: weights 1.00, rest 2.50, in total 3.5; big:" in fig.alt
-
-
-def test_bars_with_different_parts_raise() -> None:
     with pytest.raises(TfmrError, match=r"bars.*parts"):
         memory_bars({"x": {"a": 1.0}, "y": {"b": 1.0}})
 

@@ -65,8 +65,5 @@ def test_score_by_length_distinguishes_more_systems_than_colours() -> None:
     systems = {str(index): [[1.0, index]] for index in range(len(CYCLE) + 2)}
     (axes,) = score_by_length(["short", "long"], systems).axes
     assert len({(line.get_color(), line.get_marker()) for line in axes.lines}) == len(systems)
-
-
-def test_score_by_length_needs_all_scores_of_every_seed() -> None:
     with pytest.raises(TfmrError, match=r"seed.*'A'.*2.*lengths.*got \[1, 2"):
         score_by_length(["short", "long"], {"A": [[1.0, 2.0], [3.0]]})

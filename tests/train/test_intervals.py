@@ -33,9 +33,6 @@ def test_a_resample_draws_as_many_sentences_as_there_are() -> None:
     assert abs(counts.var() - 6 / 7) < 0.05  # the variance of a binomial (7, 1/7)
     assert np.array_equal(counts, resample(7))
     assert not np.array_equal(counts, resample(7, seed=1))
-
-
-def test_no_sentences_raise() -> None:
     with pytest.raises(TfmrError, match="at least one sentence to resample, got 0"):
         resample(0)
 

@@ -17,7 +17,7 @@ SENTENCES = ("Zwei Frauen lachen.", "Ein alter Mann spielt Gitarre.", "Eine Frau
 
 
 @cache
-def trained() -> tuple[Any, Any]:
+def recorded_model() -> tuple[Any, Any]:
     """The recorded German-English model in double precision, and its tokenizer."""
     model, tokenizer = load_translator(record_path("multi30k-de-en") / "model.safetensors")
     return model.double(), tokenizer
@@ -25,7 +25,7 @@ def trained() -> tuple[Any, Any]:
 
 def figure(**changes: Any) -> BeamFigure:
     """A figure of three sentences; the other traits are set after it is made."""
-    made = BeamFigure(*trained(), SENTENCES)
+    made = BeamFigure(*recorded_model(), SENTENCES)
     made.set_state(changes)
     return made
 
@@ -33,7 +33,7 @@ def figure(**changes: Any) -> BeamFigure:
 def test_the_recorded_steps_are_those_of_the_search() -> None:
     made = figure()
     assert [search["source"] for search in made.searches] == list(SENTENCES)
-    model, tokenizer = trained()
+    model, tokenizer = recorded_model()
     source = torch.tensor([tokenizer.encode(SENTENCES[0])])
     assert made.searches[0]["max_length"] == source.shape[1] + 50
     assert [each["beam"] for each in made.searches[0]["beams"]] == list(BEAMS)
@@ -55,7 +55,7 @@ def test_the_recorded_steps_are_those_of_the_search() -> None:
 
 def test_its_result_is_that_of_the_search() -> None:
     made = figure(sentence=2, beam=4, alpha=0.0)
-    model, tokenizer = trained()
+    model, tokenizer = recorded_model()
     steps: list[Any] = []
     source = torch.tensor([tokenizer.encode(SENTENCES[2])])
     [[best]] = beam_search(model, source, beam=4, alpha=0.0, on_step=steps.append)

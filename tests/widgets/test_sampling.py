@@ -23,7 +23,7 @@ PREFIXES = [(DOG, "A small"), (DOG, "A small dog"), (TAXES, "The")]
 
 
 @cache
-def caption_model() -> tuple[Transformer, Tokenizer]:
+def recorded_model() -> tuple[Transformer, Tokenizer]:
     model, tokenizer = load_translator(record_path("multi30k-de-en"))
     assert isinstance(model, Transformer)
     return model, tokenizer
@@ -31,7 +31,7 @@ def caption_model() -> tuple[Transformer, Tokenizer]:
 
 def sampling_figure() -> SamplingFigure:
     """A peaked, a medium and a flat distribution of the recorded model."""
-    return SamplingFigure.of_model(*caption_model(), PREFIXES, selected=1)
+    return SamplingFigure.of_model(*recorded_model(), PREFIXES, selected=1)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("row", range(len(PREFIXES)))
 def test_the_stored_distribution_is_that_of_the_model(figure: SamplingFigure, row: int) -> None:
-    model, tokenizer = caption_model()
+    model, tokenizer = recorded_model()
     source, prefix = PREFIXES[row]
     ids = torch.tensor([tokenizer.encode(source)])
     with torch.no_grad():
@@ -114,16 +114,11 @@ def test_random_numbers_are_uniform_and_depend_on_the_seed() -> None:
 
 
 def test_the_text(figure: SamplingFigure) -> None:
-    for part in (
-        "4,998",
-        "“A small” (perplexity 2)",
-        "dog” (perplexity 8)",
-        "“The” (perplexity 170)",
-    ):
+    for part in ("4,998", "small” (perplexity 2)", "dog” (perplexity 8)", "The” (perplexity 170)"):
         assert part in repr(figure)
 
 
 def test_a_model_in_training_mode_is_refused() -> None:
-    model, tokenizer = caption_model()
+    model, tokenizer = recorded_model()
     with pytest.raises(TfmrError, match=r"model.eval\(\)"):
         SamplingFigure.of_model(copy.deepcopy(model).train(), tokenizer, PREFIXES)
