@@ -40,25 +40,10 @@ def test_the_addresses_are_https_and_unique() -> None:
     assert [value for value, count in Counter(found.values()).items() if count > 1] == []
 
 
-def test_the_labels_are_unique() -> None:
+def test_the_labels_are_unique_and_contain_no_latex() -> None:
     found = Counter(map(label, ENTRIES))
-    assert [value for value, count in found.items() if count > 1] == []
-
-
-def test_no_label_contains_latex() -> None:
-    assert [text for text in map(label, ENTRIES) if re.search(r"[\\{}$~]", text)] == []
-
-
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        ("vaswani2017attention", "https://arxiv.org/abs/1706.03762"),
-        ("elman1990finding", "https://doi.org/10.1207/s15516709cog1402_1"),
-        ("glorot2010understanding", "https://proceedings.mlr.press/v9/glorot10a.html"),
-    ],
-)
-def test_the_address_of_chosen_entries(key: str, expected: str) -> None:
-    assert addresses()[key] == expected
+    wrong = [text for text, n in found.items() if n > 1 or re.search(r"[\\{}$~]", text)]
+    assert wrong == []
 
 
 def test_a_url_is_preferred_to_a_doi_and_a_doi_to_an_eprint() -> None:
@@ -68,9 +53,6 @@ def test_a_url_is_preferred_to_a_doi_and_a_doi_to_an_eprint() -> None:
     assert address(Entry("misc", fields)) == "https://doi.org/10.1000/182"
     del fields["doi"]
     assert address(Entry("misc", fields)) == "https://arxiv.org/abs/1706.03762"
-
-
-def test_an_entry_without_an_address_is_an_error() -> None:
     entry = Entry("misc", {"title": "A Paper"})
     entry.key = "nobody1999paper"
     with pytest.raises(ValueError, match=r"nobody1999paper.*url, doi, eprint"):
@@ -78,26 +60,17 @@ def test_an_entry_without_an_address_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "textual", "parenthetical"),
+    ("key", "authors", "year"),
     [
-        ("elman1990finding", "Elman (1990)", "Elman, 1990"),
-        ("popovic2015chrf", "Popović (2015)", "Popović, 2015"),
-        ("nostalgebraist2020logit", "nostalgebraist (2020)", "nostalgebraist, 2020"),
-        ("press2017using", "Press and Wolf (2017)", "Press and Wolf, 2017"),
-        ("kingma2015adam", "Kingma and Ba (2015)", "Kingma and Ba, 2015"),
-        (
-            "hochreiter1997long",
-            "Hochreiter and Schmidhuber (1997)",
-            "Hochreiter and Schmidhuber, 1997",
-        ),
-        ("ba2016layer", "Ba et al. (2016)", "Ba et al., 2016"),
-        ("muller2019when", "Müller et al. (2019)", "Müller et al., 2019"),
-        ("vaswani2017attention", "Vaswani et al. (2017)", "Vaswani et al., 2017"),
+        ("popovic2015chrf", "Popović", 2015),
+        ("nostalgebraist2020logit", "nostalgebraist", 2020),
+        ("press2017using", "Press and Wolf", 2017),
+        ("muller2019when", "Müller et al.", 2019),
     ],
 )
-def test_the_label_of_chosen_entries(key: str, textual: str, parenthetical: str) -> None:
-    assert label(key) == textual
-    assert label(key, parenthetical=True) == parenthetical
+def test_the_label_of_chosen_entries(key: str, authors: str, year: int) -> None:
+    assert label(key) == f"{authors} ({year})"
+    assert label(key, parenthetical=True) == f"{authors}, {year}"
 
 
 def test_the_label_of_an_unknown_key_is_an_error() -> None:

@@ -25,80 +25,53 @@ def with_text(text: str) -> NotebookNode:
     return new_notebook(cells=[new_markdown_cell(text)])
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```{literalinclude} ../tfmr/attention.py\n```",
-        "````{exercise}\nText.\n````",
-        ":::{note}\nText.\n:::",
-        "By {cite:t}`vaswani2017attention`.",
-        "A {term}`softmax`.",
-        "(section-a)=\n## A",
-    ],
+ACCEPTED = (
+    "The set $\\{a\\}$ and `{x}`; $\\mathbf{x}$ is {small}.",
+    "```python\n{1: 2}\n```",
+    "By [Elman (1990)](https://doi.org/10.1207/s15516709cog1402_1).",
+    "([Elman, 1990](https://doi.org/10.1207/s15516709cog1402_1))",
+    "### The *first* mask, 4.1: $M$\n\n[x](#the-first-mask-41-)",
+    "The [softmax](glossary.md#softmax) and [Chapter 4](04-self-attention.ipynb).",
 )
-def test_myst_markup_is_rejected(text: str) -> None:
-    [problem] = problems(with_text(text))
-    assert "MyST markup" in problem
+REJECTED = {
+    "```{literalinclude} ../tfmr/attention.py\n```": "MyST",
+    "````{exercise}\nText.\n````": "MyST",
+    ":::{note}\nText.\n:::": "MyST",
+    "By {cite:t}`vaswani2017attention`.": "MyST",
+    "A {term}`softmax`.": "MyST",
+    "(section-a)=\n## A": "MyST",
+    "[Elman (1991)](https://doi.org/10.1207/s15516709cog1402_1)": "to be Elman (1990) or",
+    "[A (2000)](https://arxiv.org/abs/0000.00000)": "not the address of an entry",
+    "## A\n\n[x](#b)": "no heading with the anchor b",
+    "[x](04-self-attention.ipynb#nowhere)": "04-self-attention.ipynb has no heading",
+    "[x](99-nothing.ipynb#a)": "no file book/99-nothing.ipynb",
+    "[x](glossary.md#no-such-term)": "glossary.md has no heading with the anchor no-such-term",
+}
+"""Texts, and what is reported about them."""
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The set $\\{a\\}$ and `{x}`; $\\mathbf{x}$ is {small}.",
-        "```python\n{1: 2}\n```",
-        "By [Elman (1990)](https://doi.org/10.1207/s15516709cog1402_1).",
-        "([Elman, 1990](https://doi.org/10.1207/s15516709cog1402_1))",
-        "### The *first* mask, 4.1: $M$\n\n[x](#the-first-mask-41-)",
-        "The [softmax](glossary.md#softmax) and [Chapter 4](04-self-attention.ipynb).",
-    ],
-)
-def test_plain_markdown_is_accepted(text: str) -> None:
-    assert problems(with_text(text)) == []
+@pytest.mark.parametrize("text", [*ACCEPTED, *REJECTED])
+def test_the_text_of_a_chapter(text: str) -> None:
+    found = problems(with_text(text))
+    assert len(found) == (text in REJECTED)
+    assert all(REJECTED[text] in problem for problem in found)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[Elman (1991)](https://doi.org/10.1207/s15516709cog1402_1)", "to be Elman (1990) or"),
-        ("[A (2000)](https://arxiv.org/abs/0000.00000)", "not the address of an entry"),
-        ("## A\n\n[x](#b)", "the chapter has no heading with the anchor b"),
-        ("[x](04-self-attention.ipynb#nowhere)", "04-self-attention.ipynb has no heading"),
-        ("[x](99-nothing.ipynb#a)", "there is no file book/99-nothing.ipynb"),
-        (
-            "[x](glossary.md#no-such-term)",
-            "glossary.md has no heading with the anchor no-such-term",
-        ),
-    ],
-)
-def test_wrong_links_are_rejected(text: str, message: str) -> None:
-    [problem] = problems(with_text(text))
-    assert message in problem
-
-
-def test_a_solved_exercise_is_accepted() -> None:
+def test_exercises_have_solutions_below_a_heading_of_their_own() -> None:
+    exercise, solution = SOLVED
+    heading = solution.source
+    renumbered = [
+        new_markdown_cell(cell.source.replace("4.1", "4.2"), metadata=cell.metadata)
+        for cell in SOLVED
+    ]
     assert problems(new_notebook(cells=list(SOLVED))) == []
-
-
-@pytest.mark.parametrize(
-    ("cells", "message"),
-    [
-        (SOLVED[:1], "expected a solution for each"),
-        ((SOLVED[0], new_markdown_cell(SOLVED[1].source)), f"needs the metadata {COLLAPSED}"),
-        (
-            (SOLVED[0], new_markdown_cell(SOLVED[1].source + "\n\nText.")),
-            "must stand alone in its cell",
-        ),
-        (
-            tuple(
-                new_markdown_cell(cell.source.replace("4.1", "4.2"), metadata=cell.metadata)
-                for cell in SOLVED
-            ),
-            "numbered from 1",
-        ),
-    ],
-)
-def test_wrong_exercises_are_rejected(cells: Any, message: str) -> None:
-    assert any(message in problem for problem in problems(new_notebook(cells=list(cells))))
+    for message, cells in {
+        "a solution for each": [exercise],
+        f"metadata {COLLAPSED}": [exercise, new_markdown_cell(heading)],
+        "alone in its cell": [exercise, new_markdown_cell(f"{heading}\n\nText.")],
+        "numbered from 1": renumbered,
+    }.items():
+        assert any(message in problem for problem in problems(new_notebook(cells=cells))), message
 
 
 def test_the_setup_cell_follows_the_title_and_is_written_once() -> None:
