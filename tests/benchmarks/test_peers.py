@@ -57,17 +57,13 @@ def test_equal_weights_give_equal_logits(norm: str) -> None:
     torch.testing.assert_close(peer(BATCH.source, BATCH.target_in), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_another_activation_raises() -> None:
+def test_another_model_raises() -> None:
     peer = build("torch", CONFIG, 0.0)
     assert isinstance(peer, TorchNN)
     for layer in peer.stacks.decoder.layers:
         layer.activation = nn.functional.gelu
     with pytest.raises(TfmrError, match=r"torch\.nn\.Transformer.*tfmr's hidden states"):
         peer.check_agreement(BATCH)
-
-
-def test_another_size_raises() -> None:
-    peer = build("torch", CONFIG, 0.0)
     peer.config = dataclasses.replace(CONFIG, d_ff=33)
     with pytest.raises(TfmrError, match="it is not the same model"):
         peer.check_size()

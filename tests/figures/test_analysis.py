@@ -34,9 +34,6 @@ def test_head_grid() -> None:
     assert "Maps of encoder attention" in figure.alt
     assert "Block 1, head 1: a; block 1, head 2: b" in figure.alt
     assert "block 2, head 3: f." in figure.alt
-
-
-def test_head_grid_without_labels() -> None:
     figure = head_grid(torch.rand(1, 2, 3, 3))
     assert not any(axes.get_title() for axes in figure.axes)
     assert figure.alt.endswith("the square root of the weight, from 0 to 1.")
@@ -84,9 +81,6 @@ def test_head_ablation_shares_one_scale() -> None:
     assert [text.get_text() for text in figure.axes[0].texts] == ["0.0", "−1.0", "2.0", "0.0"]
     assert {axes.images[0].get_clim() for axes in figure.axes} == {(-4.0, 4.0)}
     assert "Encoder: block 1: 0.0, −1.0; block 2: 2.0, 0.0. Cross: block 1: 4.0, 0.5" in figure.alt
-
-
-def test_head_ablation_with_intervals() -> None:
     figure = head_ablation(
         {"encoder": [[4.0, -1.0]]},
         "Decrease in BLEU",

@@ -39,9 +39,6 @@ def test_attention_steps_shows_four_matrices() -> None:
     assert len(figure.axes) == 4
     assert [len(axes.texts) for axes in figure.axes] == [9, 9, 9, 6]
     assert "good (0.58, 0.14, 0.28)" in figure.alt
-
-
-def test_attention_steps_colours_have_the_same_meaning_in_all_panels() -> None:
     negative = A[:, :2] * -7
     limit = float(negative.abs().max())
     figure = attention_steps(WORDS, A * 5, A * 3, A, negative)

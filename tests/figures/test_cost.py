@@ -40,18 +40,12 @@ def test_attention_cost() -> None:
     assert dict(lines(memory)["naive, $n^{2.0}$"])[1024] == 16.0
     assert "From 512 positions on" in figure.alt
     assert "for time, naive 2.0, window 1.0; for memory" in figure.alt
-
-
-def test_fitted_line_starts_at_fit_from() -> None:
     bent = Scaling(SIZES, [1.0] * 3 + [n / 512 for n in SIZES[3:]], 1.0, 512)
     (start, end) = lines(attention_cost({"bent": bent}, {"bent": bent}).axes[0])[
         "bent, $n^{1.0}$ fit"
     ]
     assert start[1] == pytest.approx(1.0)
     assert end[1] == pytest.approx(16.0)
-
-
-def test_tick_labels_are_sizes() -> None:
     axes = attention_cost({"naive": QUADRATIC}, {"naive": QUADRATIC}).axes[0]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["128", "512", "2048", "8192"]
 

@@ -31,9 +31,6 @@ def test_norms_by_depth() -> None:
     assert [text.get_text() for text in fig.axes[0].texts] == ["one", "two"]
     assert fig.axes[0].get_xlabel() == "depth"
     assert "one from 1e-03 at depth 0 to 1e+00 at depth 1" in fig.alt
-
-
-def test_norms_by_depth_counts_layers_from_one() -> None:
     fig = norms_by_depth({"one": [1e-3, 0.1, 1.0]}, "gradient norm", "block", first=1)
     assert list(fig.axes[0].lines[0].get_xdata()) == [1, 2, 3]
     assert fig.axes[0].get_xlabel() == "block"
@@ -72,7 +69,7 @@ def test_norm_placement() -> None:
         assert (norm.get_position()[1] == 0) == (order[-1] == "layer norm")
 
 
-def test_loss_curves_of_one_run() -> None:
+def test_loss_curves() -> None:
     fig = loss_curves({"one": [3.0, 2.0]}, chance_loss=2.5, alt="alternative")
     chance, one = fig.axes[0].lines
     assert list(chance.get_ydata()) == [2.5, 2.5]
@@ -80,9 +77,6 @@ def test_loss_curves_of_one_run() -> None:
     assert not fig.axes[0].collections
     assert [text.get_text() for text in fig.axes[0].texts] == ["one", "chance"]
     assert fig.alt == "alternative"
-
-
-def test_loss_curves_of_several_seeds() -> None:
     seeds = [[3.0, 2.0], [2.5, 1.0], [4.0, 1.25]]
     fig = loss_curves({"one": seeds}, chance_loss=2.5, alt="alternative")
     assert list(fig.axes[0].lines[1].get_ydata()) == [3.0, 1.25]
@@ -91,9 +85,6 @@ def test_loss_curves_of_several_seeds() -> None:
     assert corners == {(1, 2.5), (1, 4.0), (2, 1.0), (2, 2.0)}
     with pytest.raises(TfmrError, match=r"'one'.*steps.*got \[1, 2\]"):
         loss_curves({"one": [[3.0], [3.0, 2.0]]}, chance_loss=2.5, alt="alternative")
-
-
-def test_many_steps_are_averaged_in_groups() -> None:
     fig = loss_curves({"one": [float(t) for t in range(101)]}, chance_loss=2.5, alt="alternative")
     line = fig.axes[0].lines[1]
     assert line.get_xydata().tolist()[:2] == [[3, 1.0], [6, 4.0]]

@@ -24,10 +24,6 @@ def test_transformer_shapes() -> None:
     assert "encoder 1 × 5 × 8" in fig.alt
     assert "scores 1 × 3 × 12" in fig.alt
     assert "consist of N blocks each" in fig.alt
-
-
-def test_transformer_shapes_has_the_masks_of_both_stacks() -> None:
-    fig = transformer_shapes(SOURCE, TARGET)
     heights = {text.get_text(): text.get_position() for text in fig.axes[0].texts}
     for name, mask in MASKS.items():
         x, y = heights[f"N × {name} block"]
@@ -35,10 +31,6 @@ def test_transformer_shapes_has_the_masks_of_both_stacks() -> None:
         assert y - 0.5 < heights[mask][1] < y
     assert "The encoder has a padding mask" in fig.alt
     assert "the decoder a causal mask and a source padding mask" in fig.alt
-
-
-def test_transformer_shapes_connects_the_stages_with_the_tied_matrix() -> None:
-    fig = transformer_shapes(SOURCE, TARGET)
     across, upwards = fig.axes[0].lines
     assert list(across.get_ydata()) == [1, 1]
     assert list(upwards.get_ydata()) == [1, 1, 3, 3]

@@ -81,9 +81,6 @@ def test_hues_are_distinguishable(seen: str, theme: str) -> None:
 def test_every_role_has_a_hue_of_its_own() -> None:
     assert len(set(palette.ROLES.values())) == len(palette.ROLES)
     assert set(palette.ROLES.values()) <= set(palette.HUES.values())
-
-
-def test_dark_keeps_the_ends_of_the_scale() -> None:
     assert palette.dark("#ffffff") == palette.DARK_PAGE
     assert palette.dark("#000000") == "#ffffff"
 

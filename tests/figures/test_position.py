@@ -80,9 +80,6 @@ def test_accuracy_by_position() -> None:
     line = fig.axes[0].lines[1]
     assert list(zip(line.get_xdata(), line.get_ydata(), strict=True)) == [(3, 1.0), (4, 0.5)]
     assert fig.alt == "alternative"
-
-
-def test_curves_by_position_differ_in_more_than_colour() -> None:
     curves = {name: [1.0, 0.5] for name in "abcd"}
     fig = accuracy_by_position(curves, first=3, trained_length=4, chance=0.1, alt="alternative")
     assert len({line.get_marker() for line in fig.axes[0].lines[1:]}) == 4

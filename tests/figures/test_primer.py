@@ -74,8 +74,5 @@ def test_descent_paths() -> None:
         assert min(curve.get_xdata()) < -6 < 9 < max(curve.get_xdata())
     assert "with 0.5, after 1 steps from w = 4, w is 0.00 and the loss 0.00" in fig.alt
     assert "with 1.25, after 2 steps from w = 4, w is 9.00 and the loss 81.00" in fig.alt
-
-
-def test_descent_paths_writes_a_minus_sign() -> None:
     fig = descent_paths(abs, {2.0: [-1.0, -0.25]})
     assert "from w = −1, w is −0.25 and the loss 0.25" in fig.alt

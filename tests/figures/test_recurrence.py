@@ -83,9 +83,6 @@ def test_norms_by_distance() -> None:
     fig = norms_by_distance({"decay": [1.0, 0.5, 0.25]})
     assert "at distance 2 it is 2.5e-01 (decay)" in fig.alt
     assert list(fig.axes[0].lines[1].get_ydata()) == [1.0, 0.5, 0.25]
-
-
-def test_norms_by_distance_differ_in_more_than_colour() -> None:
     fig = norms_by_distance({name: [1.0, 0.5] for name in "abcd"})
     assert len({line.get_linestyle() for line in fig.axes[0].lines[1:]}) == 4
 
@@ -94,9 +91,6 @@ def test_recall_by_distance() -> None:
     fig = recall_by_distance({"RNN": {5: 1.0, 60: 0.25}}, 0.25, "alternative")
     assert fig.alt == "alternative"
     assert any(set(line.get_ydata()) == {0.25} for line in fig.axes[0].lines[1:])
-
-
-def test_recall_by_distance_shows_every_seed_and_the_median() -> None:
     fig = recall_by_distance({"RNN": {5: [1.0, 0.75, 0.875], 60: [0.25, 0.5]}}, 0.25, "alternative")
     median, points = (line.get_xydata().tolist() for line in fig.axes[0].lines[:2])
     assert median == [[5, 0.875], [60, 0.375]]

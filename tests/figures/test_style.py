@@ -172,9 +172,6 @@ def test_label_ends() -> None:
     fig.draw_without_rendering()
     a, b = (text.get_window_extent() for text in sorted(axes.texts, key=lambda t: t.xy[1])[:2])
     assert a.y1 <= b.y0
-
-
-def test_label_ends_stay_beside_the_axes() -> None:
     _, (axes,) = figure()
     axes.set(ylim=(0, 1))
     label_ends(axes, [("a", 0.0, "red"), ("b", 0.01, "red"), ("c", 0.1, "red")])
