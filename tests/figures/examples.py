@@ -8,33 +8,7 @@ import torch
 from torch import Tensor
 
 from tfmr.attention import causal_mask
-from tfmr.figures.analysis import (
-    attention_maps,
-    head_ablation,
-    head_grid,
-    lens_table,
-    patching_effects,
-    residual_stream_norms,
-    sublayer_ablation,
-)
-from tfmr.figures.architecture import (
-    decoder_block,
-    encoder_block,
-    encoder_decoder_stacks,
-    input_influence,
-    right_shift,
-)
-from tfmr.figures.attention import (
-    attention_arcs,
-    attention_rows,
-    attention_steps,
-    head_matrices,
-    head_splits,
-    mask_panels,
-    multi_head_attention,
-    query_key_value,
-    softmax_saturation,
-)
+from tfmr.figures import analysis, architecture, attention, layers, position, recurrence, training
 from tfmr.figures.complexity import accuracy_by_distance, crossovers, paths, relative_time
 from tfmr.figures.cost import Scaling, attention_cost, corpus_size, decoding_cost
 from tfmr.figures.decoding import (
@@ -45,44 +19,12 @@ from tfmr.figures.decoding import (
     next_token_distributions,
 )
 from tfmr.figures.family import change_effects, distance_ranges, patch_attention, relative_biases
-from tfmr.figures.layers import (
-    activation_functions,
-    final_losses,
-    gradient_norm_curves,
-    loss_curves,
-    norm_placement,
-    normalisation_axes,
-    norms_by_depth,
-)
 from tfmr.figures.model import parameter_counts, transformer_shapes
 from tfmr.figures.parallel import stored_bytes
-from tfmr.figures.position import (
-    accuracy_by_position,
-    dot_product_by_distance,
-    rotary_angles,
-    shift_as_rotation,
-    sinusoidal_table,
-    sinusoids,
-)
 from tfmr.figures.primer import descent_paths, matrix_product
-from tfmr.figures.recurrence import (
-    backpropagation_through_time,
-    gru_cell,
-    lstm_cell,
-    norms_by_distance,
-    recall_by_distance,
-    unrolled_rnn,
-)
 from tfmr.figures.scale import memory_bars, scaling_curves
 from tfmr.figures.seq2seq import accuracy_by_length, fixed_context_vs_attention, score_by_length
 from tfmr.figures.style import Figure
-from tfmr.figures.training import (
-    alignment,
-    learning_rate_schedule,
-    score_by_minutes,
-    smoothed_target,
-    training_curve,
-)
 from tfmr.position import sinusoidal
 from tfmr.train.trainer import StepRecord
 
@@ -107,37 +49,39 @@ def falling(start: int | float, end: int | float, number: int) -> list[float]:
 def arcs() -> Figure:
     of_it = {"dog": 0.878, "food": 0.052, "hungry": 0.052}
     shown = torch.tensor([of_it.get(word, 0.003) for word in SENTENCE])
-    return attention_arcs(SENTENCE, shown, query=SENTENCE.index("it"), digits=3)
+    return attention.attention_arcs(SENTENCE, shown, query=SENTENCE.index("it"), digits=3)
 
 
 def steps() -> Figure:
     A = weights(3, 3)
-    return attention_steps(["I", "am", "good"], 5 * A - 3, 3 * A - 2, A, A[:, :2] - 1)
+    return attention.attention_steps(["I", "am", "good"], 5 * A - 3, 3 * A - 2, A, A[:, :2] - 1)
 
 
 def heads() -> Figure:
     A = weights(2, 3, 3)
     pairs = torch.tensor([[[1.0, 0], [1, 1], [2, -1]], [[2, 0], [0, 1], [-1, 2]]])
-    return head_matrices(WELL, pairs, pairs.flip(1), A, 2 * A[:, :, :2])
+    return attention.head_matrices(WELL, pairs, pairs.flip(1), A, 2 * A[:, :, :2])
 
 
 def splits() -> Figure:
     token = torch.arange(4).repeat_interleave(4).view(4, 4)
     by_head = token.view(4, 2, 2).transpose(0, 1)
-    return head_splits([*WELL, "now"], {"transpose": by_head, "view only": token.view(2, 4, 2)})
+    return attention.head_splits(
+        [*WELL, "now"], {"transpose": by_head, "view only": token.view(2, 4, 2)}
+    )
 
 
 def masks() -> Figure:
     mask = causal_mask(6)
     named = dict.fromkeys(("encoder only", "decoder only", "encoder–decoder"), mask)
-    return mask_panels(list("abcxyz"), list("abcxyz"), named)
+    return attention.mask_panels(list("abcxyz"), list("abcxyz"), named)
 
 
 def saturation() -> Figure:
     names = ("divided by √d_k", "not divided")
     entropies = {name: falling(2, end, 5) for name, end in zip(names, (1.9, 0.01), strict=True)}
     slopes = {name: falling(0.3, end, 5) for name, end in zip(names, (0.3, 1e-6), strict=True)}
-    return softmax_saturation((4, 16, 64, 256, 512), entropies, slopes, keys=10)
+    return attention.softmax_saturation((4, 16, 64, 256, 512), entropies, slopes, keys=10)
 
 
 def descent() -> Figure:
@@ -153,7 +97,7 @@ def product() -> Figure:
 def recall() -> Figure:
     distances = (2, 5, 10, 20, 40, 60)
     seeds = {distance: [1.0, 0.5, 0.24] for distance in distances}
-    return recall_by_distance(
+    return recurrence.recall_by_distance(
         dict.fromkeys(("RNN", "LSTM, bias 1", "LSTM, bias 5"), seeds), 0.25, "Curves."
     )
 
@@ -172,23 +116,23 @@ def bleu_by_length() -> Figure:
 def words() -> Figure:
     source = ["Eine", "Frau", "liest", "im", "Park", "ein", "Buch."]
     target = ["A", "woman", "is", "reading", "a", "book", "in", "the", "park."]
-    return alignment(source, target, weights(9, 7))
+    return training.alignment(source, target, weights(9, 7))
 
 
 def stacks() -> Figure:
     names = ("plain, Xavier", "plain", "residual", "scaled residual", "post-norm", "pre-norm")
     rates = {f"learning rate {rate}": [0.00001, 2.0, 7293.0] for rate in (0.0003, 0.001, 0.003)}
-    return final_losses(dict.fromkeys(names, rates), 2.3)
+    return layers.final_losses(dict.fromkeys(names, rates), 2.3)
 
 
 def depth() -> Figure:
     kinds = ("f(x)", "x + f(x)", "x + f(LN(x))")
-    return norms_by_depth({kind: falling(2e6, 30, 33) for kind in kinds}, "gradient norm")
+    return layers.norms_by_depth({kind: falling(2e6, 30, 33) for kind in kinds}, "gradient norm")
 
 
 def influence() -> Figure:
     panels = {"all": weights(8, 8), "causal": weights(8, 8).tril()}
-    return input_influence(panels)
+    return architecture.input_influence(panels)
 
 
 def shapes() -> Figure:
@@ -210,7 +154,7 @@ def parameters() -> Figure:
 
 def curve() -> Figure:
     records = [StepRecord(t, 5 / t, 2 / t, 10.0 + t, 0.001, 100, float(t)) for t in range(1, 601)]
-    return training_curve(records, floor=0.5)
+    return training.training_curve(records, floor=0.5)
 
 
 def sizes() -> Figure:
@@ -256,19 +200,21 @@ def decoding() -> Figure:
 def maps() -> Figure:
     kinds = ("decoder 3, head 2: 16 thousandths", "decoder 1, head 1: 41 thousandths")
     tokens = (ENGLISH, ["<bos>", *ENGLISH[:-1]])
-    return attention_maps({kind: weights(12, 12) for kind in kinds}, dict.fromkeys(kinds, tokens))
+    return analysis.attention_maps(
+        {kind: weights(12, 12) for kind in kinds}, dict.fromkeys(kinds, tokens)
+    )
 
 
 def grid() -> Figure:
     labels = [["mixed", "mixed", "previous", "18 of 19"]] * 3
-    return head_grid(weights(3, 4, 14, 14), labels, tokens=(GERMAN, GERMAN), large=(1, 2))
+    return analysis.head_grid(weights(3, 4, 14, 14), labels, tokens=(GERMAN, GERMAN), large=(1, 2))
 
 
 def ablated_heads() -> Figure:
     table = [[-0.1, 9.0, 56.0, 41.0]] * 3
     kinds: Mapping[str, Sequence[Sequence[float]]]
     kinds = dict.fromkeys(("encoder", "decoder", "cross"), table)
-    return head_ablation(kinds, "Decrease in BLEU", half_widths=kinds)
+    return analysis.head_ablation(kinds, "Decrease in BLEU", half_widths=kinds)
 
 
 def ablated_sublayers() -> Figure:
@@ -280,20 +226,20 @@ def ablated_sublayers() -> Figure:
         group: {name: (value - 1.1, value + 1.2) for name, value in named.items()}
         for group, named in lost.items()
     }
-    return sublayer_ablation(lost, "BLEU", intervals=ends)
+    return analysis.sublayer_ablation(lost, "BLEU", intervals=ends)
 
 
 def stream() -> Figure:
     names = [
         f"{kind} {i}" for i in (1, 2, 3) for kind in ("self att.", "cross att.", "feed-forward")
     ]
-    return residual_stream_norms(names, falling(20, 164, 10), falling(12, 49, 9))
+    return analysis.residual_stream_norms(names, falling(20, 164, 10), falling(12, 49, 9))
 
 
 def lens() -> Figure:
     inputs = ["<bos>", "A", "woman", "is", "reading", "a", "book", "in", "the", "park"]
     predicted = [[a, a, b, b] for a, b in zip(inputs, [*inputs[1:], "."], strict=True)]
-    return lens_table(inputs, predicted, weights(10, 4))
+    return analysis.lens_table(inputs, predicted, weights(10, 4))
 
 
 def patching() -> Figure:
@@ -301,7 +247,7 @@ def patching() -> Figure:
         "encoder": ["Ein", "Hund/Mann", "läuft", "durch", "den", "Park", "."],
         "decoder": ["<bos>", "A"],
     }
-    return patching_effects({"encoder": weights(4, 7), "decoder": weights(4, 2)}, tokens)
+    return analysis.patching_effects({"encoder": weights(4, 7), "decoder": weights(4, 2)}, tokens)
 
 
 def layer_types() -> Figure:
@@ -368,17 +314,21 @@ def processes() -> Figure:
 def position_accuracy() -> Figure:
     names = ("rotary", "sinusoidal", "learned", "no encoding")
     curves = {name: falling(1, 0.1, 28) for name in names}
-    return accuracy_by_position(curves, first=3, trained_length=16, chance=1 / 16, alt="Curves.")
+    return position.accuracy_by_position(
+        curves, first=3, trained_length=16, chance=1 / 16, alt="Curves."
+    )
 
 
 def neighbours() -> Figure:
     bump = [256.0 - abs(distance) for distance in range(-50, 51)]
-    return dot_product_by_distance(dict.fromkeys((60, 150, 400), bump), max_distance=50)
+    return position.dot_product_by_distance(dict.fromkeys((60, 150, 400), bump), max_distance=50)
 
 
 def norms() -> Figure:
     names = ("0.9", "1.0", "1.1", "1.1, noise")
-    return norms_by_distance({name: falling(1, 1e-3, 61) for name in names}, "norm of the Jacobian")
+    return recurrence.norms_by_distance(
+        {name: falling(1, 1e-3, 61) for name in names}, "norm of the Jacobian"
+    )
 
 
 def penalties() -> Figure:
@@ -390,53 +340,57 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "accuracy_by_distance": distances,
     "accuracy_by_length": by_length,
     "accuracy_by_position": position_accuracy,
-    "activation_functions": activation_functions,
+    "activation_functions": layers.activation_functions,
     "alignment": words,
     "attention_arcs": arcs,
     "attention_cost": implementations,
     "attention_maps": maps,
-    "attention_rows": lambda: attention_rows(
+    "attention_rows": lambda: attention.attention_rows(
         ["Tom", "saw", "Ann"], {name: weights(3) for name in ("one head", "head 1", "head 2")}
     ),
     "attention_steps": steps,
-    "backpropagation_through_time": lambda: backpropagation_through_time(DOG, truncation=2),
+    "backpropagation_through_time": lambda: recurrence.backpropagation_through_time(
+        DOG, truncation=2
+    ),
     "beam_tree": tree,
     "change_effects": changes,
     "corpus_size": sizes,
     "crossovers": ratios,
-    "decoder_block": decoder_block,
+    "decoder_block": architecture.decoder_block,
     "decoding_cost": decoding,
     "descent_paths": descent,
     "distance_ranges": lambda: distance_ranges(torch.arange(144).reshape(12, 12) % 14),
     "dot_product_by_distance": neighbours,
     "effects_of_the_beam": beams,
-    "encoder_block": encoder_block,
-    "encoder_decoder_stacks": encoder_decoder_stacks,
+    "encoder_block": architecture.encoder_block,
+    "encoder_decoder_stacks": architecture.encoder_decoder_stacks,
     "final_losses": stacks,
     "fixed_context_vs_attention": lambda: fixed_context_vs_attention(
         ["the", "black", "cat"], ["le", "chat", "noir"], query=1, weights=[0.043, 0.044, 0.913]
     ),
-    "gradient_norm_curves": lambda: gradient_norm_curves({"post-norm": [1.0] * 200}, "Curves."),
-    "gru_cell": gru_cell,
+    "gradient_norm_curves": lambda: layers.gradient_norm_curves(
+        {"post-norm": [1.0] * 200}, "Curves."
+    ),
+    "gru_cell": recurrence.gru_cell,
     "head_ablation": ablated_heads,
     "head_grid": grid,
     "head_matrices": heads,
     "head_splits": splits,
     "input_influence": influence,
-    "learning_rate_schedule": lambda: learning_rate_schedule(
+    "learning_rate_schedule": lambda: training.learning_rate_schedule(
         {"base, 4000 steps": (0.0007, 4000), "8000 steps": (0.0005, 8000)}, 20000
     ),
     "length_penalty": penalties,
     "lens_table": lens,
-    "loss_curves": lambda: loss_curves({"post-norm": [1.0] * 200}, 2.77, "Curves."),
-    "lstm_cell": lstm_cell,
+    "loss_curves": lambda: layers.loss_curves({"post-norm": [1.0] * 200}, 2.77, "Curves."),
+    "lstm_cell": recurrence.lstm_cell,
     "mask_panels": masks,
     "matrix_product": product,
     "memory_bars": memory,
-    "multi_head_attention": multi_head_attention,
+    "multi_head_attention": attention.multi_head_attention,
     "next_token_distributions": distributions,
-    "norm_placement": norm_placement,
-    "normalisation_axes": lambda: normalisation_axes(6, 8),
+    "norm_placement": layers.norm_placement,
+    "normalisation_axes": lambda: layers.normalisation_axes(6, 8),
     "norms_by_depth": depth,
     "norms_by_distance": norms,
     "parameter_counts": parameters,
@@ -445,22 +399,30 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     ),
     "patching_effects": patching,
     "paths": layer_types,
-    "query_key_value": query_key_value,
+    "query_key_value": attention.query_key_value,
     "recall_by_distance": recall,
     "relative_biases": lambda: relative_biases(range(-4, 5), torch.rand(4, 9)),
     "relative_time": lambda: relative_time(
         (1, 4, 16, 64, 256), dict.fromkeys(("RNN", "LSTM"), falling(6.6, 0.5, 5)), "self-attention"
     ),
     "residual_stream_norms": stream,
-    "right_shift": lambda: right_shift(["<bos>", "the", "cat", "eats", "fish", "<eos>"]),
-    "rotary_angles": lambda: rotary_angles([(1, 3), (4, 6), (3, 1)], omega=math.radians(30)),
+    "right_shift": lambda: architecture.right_shift(
+        ["<bos>", "the", "cat", "eats", "fish", "<eos>"]
+    ),
+    "rotary_angles": lambda: position.rotary_angles(
+        [(1, 3), (4, 6), (3, 1)], omega=math.radians(30)
+    ),
     "scaling_curves": laws,
     "score_by_length": bleu_by_length,
-    "score_by_minutes": lambda: score_by_minutes([5.0, 10.0, 20.0, 40.0], [34.2, 36.5, 37.2, 37.6]),
-    "shift_as_rotation": lambda: shift_as_rotation([1.0, 10**-0.5, 0.1], starts=[0, 5], k=2),
-    "sinusoidal_table": lambda: sinusoidal_table(sinusoidal(60, 64)),
-    "sinusoids": lambda: sinusoids(sinusoidal(60, 512), [0, 32, 96]),
-    "smoothed_target": lambda: smoothed_target(
+    "score_by_minutes": lambda: training.score_by_minutes(
+        [5.0, 10.0, 20.0, 40.0], [34.2, 36.5, 37.2, 37.6]
+    ),
+    "shift_as_rotation": lambda: position.shift_as_rotation(
+        [1.0, 10**-0.5, 0.1], starts=[0, 5], k=2
+    ),
+    "sinusoidal_table": lambda: position.sinusoidal_table(sinusoidal(60, 64)),
+    "sinusoids": lambda: position.sinusoids(sinusoidal(60, 512), [0, 32, 96]),
+    "smoothed_target": lambda: training.smoothed_target(
         ["correct", "second", "third"], [0.933, 0.033, 0.033], [0.7, 0.2, 0.1]
     ),
     "softmax_saturation": saturation,
@@ -468,6 +430,6 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "sublayer_ablation": ablated_sublayers,
     "training_curve": curve,
     "transformer_shapes": shapes,
-    "unrolled_rnn": lambda: unrolled_rnn(DOG),
+    "unrolled_rnn": lambda: recurrence.unrolled_rnn(DOG),
 }
 """By the name of the function."""

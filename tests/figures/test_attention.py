@@ -8,17 +8,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from tfmr.attention import causal_mask
-from tfmr.figures.attention import (
-    attention_arcs,
-    attention_rows,
-    attention_steps,
-    head_matrices,
-    head_splits,
-    mask_panels,
-    multi_head_attention,
-    query_key_value,
-    softmax_saturation,
-)
+from tfmr.figures import attention
 from tfmr.figures.palette import KEY, QUERY, VALUE
 from tfmr.figures.style import CONTRAST, HEAT, SIGNED, Figure, contrast
 
@@ -27,7 +17,7 @@ A = torch.tensor([[0.14, 0.28, 0.58], [0.40, 0.20, 0.40], [0.58, 0.14, 0.28]])
 
 
 def test_attention_arcs_have_the_width_of_their_weights() -> None:
-    figure = attention_arcs(WORDS, A[0], query=0)
+    figure = attention.attention_arcs(WORDS, A[0], query=0)
     assert "from the word “I”" in figure.alt
     assert "I 0.14, am 0.28, good 0.58" in figure.alt
     thin, thick = (line.get_linewidth() for line in figure.axes[0].lines)
@@ -35,13 +25,13 @@ def test_attention_arcs_have_the_width_of_their_weights() -> None:
 
 
 def test_attention_steps_shows_four_matrices() -> None:
-    figure = attention_steps(WORDS, A * 5, A * 3, A, A[:, :2])
+    figure = attention.attention_steps(WORDS, A * 5, A * 3, A, A[:, :2])
     assert len(figure.axes) == 4
     assert [len(axes.texts) for axes in figure.axes] == [9, 9, 9, 6]
     assert "good (0.58, 0.14, 0.28)" in figure.alt
     negative = A[:, :2] * -7
     limit = float(negative.abs().max())
-    figure = attention_steps(WORDS, A * 5, A * 3, A, negative)
+    figure = attention.attention_steps(WORDS, A * 5, A * 3, A, negative)
     dots, scores, weights, outputs = (axes.images[0] for axes in figure.axes)
     assert dots.get_cmap() == scores.get_cmap() == outputs.get_cmap() == SIGNED
     limits = {image.get_clim() for image in (dots, scores, outputs)}
@@ -62,7 +52,7 @@ def sizes(figure: Figure, cell: float) -> Counter[tuple[int, int]]:
 
 def test_query_key_value_draws_every_matrix_with_its_shape() -> None:
     n, d_model, d_k, d_v = 3, 6, 2, 4
-    figure = query_key_value(n, d_model, d_k, d_v)
+    figure = attention.query_key_value(n, d_model, d_k, d_v)
     tiles = {(1, 1): n * (n - 1)}
     inputs = {(n, d_model): 1, (d_model, d_k): 2, (d_model, d_v): 1}
     assert sizes(figure, 0.4) == tiles | inputs | {(n, d_k): 2, (n, d_v): 2, (n, n): 3}
@@ -76,7 +66,7 @@ def test_query_key_value_draws_every_matrix_with_its_shape() -> None:
 
 
 def test_multi_head_attention_includes_values_concatenation_and_output_projection() -> None:
-    figure = multi_head_attention()
+    figure = attention.multi_head_attention()
     heads = {(8, 2): 6, (4, 2): 4}
     assert sizes(figure, 0.3) == heads | {(4, 8): 2, (4, 4): 1, (8, 8): 1}
     drawn = {text.get_text() for text in figure.axes[0].texts}
@@ -91,7 +81,7 @@ def test_multi_head_attention_includes_values_concatenation_and_output_projectio
 
 
 def test_the_matrices_of_every_head_have_the_hues_of_queries_keys_and_values() -> None:
-    figure = multi_head_attention()
+    figure = attention.multi_head_attention()
     for layout in (figure, figure.narrow):
         assert layout is not None
         (axes,) = layout.axes
@@ -106,7 +96,7 @@ def test_the_matrices_of_every_head_have_the_hues_of_queries_keys_and_values() -
 
 
 def test_the_arcs_of_the_narrow_layout_join_the_same_words() -> None:
-    figure = attention_arcs(WORDS, A[0], query=0).narrow
+    figure = attention.attention_arcs(WORDS, A[0], query=0).narrow
     assert figure is not None
     (axes,) = figure.axes
     places = {text.get_text(): text.get_position() for text in axes.texts}
@@ -118,14 +108,14 @@ def test_the_arcs_of_the_narrow_layout_join_the_same_words() -> None:
 
 
 def test_attention_rows_lists_all_weights() -> None:
-    figure = attention_rows(WORDS, {"first": A[0], "second": A[1]})
+    figure = attention.attention_rows(WORDS, {"first": A[0], "second": A[1]})
     assert "second: 0.40, 0.20, 0.40" in figure.alt
     assert len(figure.axes[0].texts) == 6
 
 
 def test_softmax_saturation_describes_both_curves() -> None:
     curves = {"divided": [2.0, 1.9], "not": [1.5, 0.0]}
-    figure = softmax_saturation(
+    figure = attention.softmax_saturation(
         [4, 512], curves, {"divided": [0.3, 0.3], "not": [0.3, 0.001]}, keys=10
     )
     assert "Entropy in nats: divided, from 2.0 to 1.9; not, from 1.5 to 0.0." in figure.alt
@@ -133,7 +123,7 @@ def test_softmax_saturation_describes_both_curves() -> None:
 
 
 def test_mask_panels_mark_masked_pairs() -> None:
-    figure = mask_panels(WORDS, WORDS, {"causal": causal_mask(3)})
+    figure = attention.mask_panels(WORDS, WORDS, {"causal": causal_mask(3)})
     assert "causal 6 of 9" in figure.alt
     hidden = sorted(
         (int(t.get_position()[1]), int(t.get_position()[0])) for t in figure.axes[0].texts
@@ -144,7 +134,7 @@ def test_mask_panels_mark_masked_pairs() -> None:
 def test_head_matrices() -> None:
     heads = torch.stack([A, A.flip(1)])
     narrow = A[:, :2].expand(2, 3, 2)
-    figure = head_matrices(WORDS, narrow, narrow, heads, narrow)
+    figure = attention.head_matrices(WORDS, narrow, narrow, heads, narrow)
     assert "in head 1 “I” attends most to “good”" in figure.alt
     assert "in head 2 “I” attends most to “I”" in figure.alt
 
@@ -153,9 +143,9 @@ def test_numbers_contrast_with_their_tiles() -> None:
     heads = torch.stack([A, A.flip(1)])
     narrow = A[:, :2].expand(2, 3, 2) * 3 - 1
     for figure in (
-        attention_steps(WORDS, A * 5 - 2, A * 3 - 1, A, A[:, :2]),
-        attention_rows(WORDS, {"first": A[0], "half": torch.tensor([0.5, 0.45, 0.05])}),
-        head_matrices(WORDS, narrow, -narrow, heads, narrow),
+        attention.attention_steps(WORDS, A * 5 - 2, A * 3 - 1, A, A[:, :2]),
+        attention.attention_rows(WORDS, {"first": A[0], "half": torch.tensor([0.5, 0.45, 0.05])}),
+        attention.head_matrices(WORDS, narrow, -narrow, heads, narrow),
     ):
         for axes in figure.axes:
             (image,) = axes.images
@@ -167,7 +157,7 @@ def test_numbers_contrast_with_their_tiles() -> None:
 def test_names_contrast_with_their_tokens() -> None:
     names = list("abcdef")
     split = torch.arange(6)[None, :, None]
-    (axes,) = head_splits(names, {"all colours": split}).axes
+    (axes,) = attention.head_splits(names, {"all colours": split}).axes
     colours = [tile.get_facecolor()[0][:3] for tile in axes.collections]
     assert len(set(map(tuple, colours))) == 6
     for text, colour in zip(axes.texts, colours, strict=True):
@@ -178,6 +168,6 @@ def test_head_splits_lists_the_tokens_of_each_row() -> None:
     token = torch.arange(3)[:, None].expand(3, 4)
     right = token.reshape(3, 2, 2).transpose(0, 1)
     wrong = token.reshape(2, 3, 2)
-    figure = head_splits(WORDS, {"right": right, "wrong": wrong})
+    figure = attention.head_splits(WORDS, {"right": right, "wrong": wrong})
     assert "right: head 1: I, am, good; head 2: I, am, good" in figure.alt
     assert "wrong: head 1: I, I, am; head 2: am, good, good" in figure.alt

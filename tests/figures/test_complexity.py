@@ -4,13 +4,7 @@ import pytest
 from matplotlib.text import Text
 
 from tfmr.errors import TfmrError
-from tfmr.figures.complexity import (
-    Edges,
-    accuracy_by_distance,
-    crossovers,
-    paths,
-    relative_time,
-)
+from tfmr.figures import complexity
 from tfmr.figures.style import ORANGE, Figure
 
 
@@ -18,7 +12,7 @@ def texts(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
 
 
-def kernel(n: int, size: int, dilation: int = 1) -> Edges:
+def kernel(n: int, size: int, dilation: int = 1) -> complexity.Edges:
     return [(i - j * dilation, i) for i in range(n) for j in range(size) if i - j * dilation >= 0]
 
 
@@ -29,7 +23,7 @@ def arrows(figure: Figure, panel: int) -> int:
 
 def test_paths_are_shortest_paths() -> None:
     recurrent = [(i, i) for i in range(5)] + [(-1 - i, -2 - i) for i in range(4)]
-    fig = paths(
+    fig = complexity.paths(
         {
             "recurrent": [recurrent],
             "convolution": [kernel(5, 3)] * 2,
@@ -41,12 +35,12 @@ def test_paths_are_shortest_paths() -> None:
     assert "recurrent: 5; convolution: 2; attention: 1." in fig.alt
     assert "convolution\n2" in texts(fig)
     with pytest.raises(TfmrError, match=r"convolution.*1.*5"):
-        paths({"convolution": [kernel(5, 3)]}, 5)
+        complexity.paths({"convolution": [kernel(5, 3)]}, 5)
 
 
 def test_crossovers() -> None:
     curves = {"$d=64$": {0.5: 0.7, 1.0: 1.5, 4.0: 3.0}}
-    fig = crossovers({"one": (curves, 1.0), "two": (curves, 6.0)})
+    fig = complexity.crossovers({"one": (curves, 1.0), "two": (curves, 6.0)})
     left, right = fig.axes
     assert [list(axes.lines[0].get_ydata()) for axes in (left, right)] == [
         [0.5, 1.0, 4.0],
@@ -58,7 +52,7 @@ def test_crossovers() -> None:
 
 def test_relative_time() -> None:
     curves = {"RNN": [8.0, 0.5], "LSTM": [16.0, 1.25]}
-    fig = relative_time([1, 64], curves, "self-attention")
+    fig = complexity.relative_time([1, 64], curves, "self-attention")
     (axes,) = fig.axes
     assert [list(line.get_ydata()) for line in axes.lines[1:]] == list(curves.values())
     assert axes.lines[1].get_color() == ORANGE
@@ -70,7 +64,7 @@ def test_accuracy_by_distance() -> None:
         name: [[1.0, 0.3], [0.8, 0.2]] for name in ("RNN", "convolution", "dilated", "attention")
     }
     reach = {"RNN": None, "convolution": 16, "dilated": 624, "attention": None}
-    fig = accuracy_by_distance([4, 512], curves, reach, 0.25)
+    fig = complexity.accuracy_by_distance([4, 512], curves, reach, 0.25)
     first, second = fig.axes[:2]
     assert [list(line.get_ydata()) for line in first.lines[1:]] == [
         [0.9, 0.25],

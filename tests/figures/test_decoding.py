@@ -4,28 +4,22 @@ import pytest
 from matplotlib.colors import to_hex
 
 from tfmr.errors import TfmrError
-from tfmr.figures.decoding import (
-    Candidate,
-    beam_tree,
-    effects_of_the_beam,
-    length_penalty,
-    next_token_distributions,
-)
+from tfmr.figures import decoding
 from tfmr.figures.style import BLUE, GRID, INK, MUTED, ORANGE
 
 STEPS = [
-    [Candidate(0, "a", -0.5, True), Candidate(0, "the", -0.75, True)],
+    [decoding.Candidate(0, "a", -0.5, True), decoding.Candidate(0, "the", -0.75, True)],
     [
-        Candidate(0, "dog", -2.0, False),
-        Candidate(1, "cat", -1.25, True),
-        Candidate(0, "cow", -1.5, True),
+        decoding.Candidate(0, "dog", -2.0, False),
+        decoding.Candidate(1, "cat", -1.25, True),
+        decoding.Candidate(0, "cow", -1.5, True),
     ],
-    [Candidate(1, "sits", -1.75, True), Candidate(2, "runs", -3.0, False)],
+    [decoding.Candidate(1, "sits", -1.75, True), decoding.Candidate(2, "runs", -3.0, False)],
 ]
 
 
 def test_beam_tree_highlights_the_best_path() -> None:
-    figure = beam_tree(STEPS, (2, 0))
+    figure = decoding.beam_tree(STEPS, (2, 0))
     (axes,) = figure.axes
     boxes = [text for text in axes.texts if text.get_bbox_patch()]
     edges = {text.get_text(): to_hex(text.get_bbox_patch().get_edgecolor()) for text in boxes}
@@ -52,34 +46,34 @@ def test_beam_tree_highlights_the_best_path() -> None:
 
 
 def test_beam_tree_title() -> None:
-    figure = beam_tree(STEPS, (2, 0), title="All sentences")
+    figure = decoding.beam_tree(STEPS, (2, 0), title="All sentences")
     assert figure.axes[0].get_title(loc="left") == "All sentences"
     assert figure.alt.startswith("All sentences, as a tree. Step 1:")
     kept = [[step[0]._replace(parent=0, kept=True)] for step in STEPS]
-    assert "kept" not in beam_tree(kept, (2, 0)).alt
-    assert "Beam search" in beam_tree(STEPS, (2, 0)).axes[0].get_title(loc="left")
+    assert "kept" not in decoding.beam_tree(kept, (2, 0)).alt
+    assert "Beam search" in decoding.beam_tree(STEPS, (2, 0)).axes[0].get_title(loc="left")
 
 
 def test_beam_tree_edges_connect_parents_and_children_in_the_same_order() -> None:
-    (axes,) = beam_tree(STEPS, (2, 0)).axes
+    (axes,) = decoding.beam_tree(STEPS, (2, 0)).axes
     places = {text.get_text().split("\n")[0]: text.get_position() for text in axes.texts}
     edges = {tuple(zip(*line.get_data(), strict=True)) for line in axes.lines}
     parents = ["<bos> a", "<bos> the", "a dog", "the cat", "a cow", "cat sits", "cow runs"]
     assert edges == {tuple(places[word] for word in pair.split()) for pair in parents}
-    (axes,) = beam_tree(STEPS, (2, 0)).axes
+    (axes,) = decoding.beam_tree(STEPS, (2, 0)).axes
     heights = {text.get_text().split("\n")[0]: text.get_position()[1] for text in axes.texts}
     assert heights["dog"] > heights["cow"] > heights["cat"]
 
 
 @pytest.mark.parametrize("parent", [0, 3, -1])
 def test_beam_tree_rejects_pruned_or_missing_parents(parent: int) -> None:
-    steps = [*STEPS[:2], [Candidate(parent, "sits", -1.0, True)]]
+    steps = [*STEPS[:2], [decoding.Candidate(parent, "sits", -1.0, True)]]
     with pytest.raises(TfmrError, match=f"'sits' of step 3 has parent {parent} of 3"):
-        beam_tree(steps, (2, 0))
+        decoding.beam_tree(steps, (2, 0))
 
 
 def test_length_penalty() -> None:
-    figure = length_penalty([1, 2, 7], {"none": [1, 1, 1], "α = 1": [1.0, 1.17, 2.0]})
+    figure = decoding.length_penalty([1, 2, 7], {"none": [1, 1, 1], "α = 1": [1.0, 1.17, 2.0]})
     (axes,) = figure.axes
     assert [text.get_text() for text in axes.texts] == ["none", "α = 1"]
     assert [list(line.get_ydata()) for line in axes.lines] == [[1, 1, 1], [1.0, 1.17, 2.0]]
@@ -88,7 +82,7 @@ def test_length_penalty() -> None:
 
 def test_effects_of_the_beam() -> None:
     panels = {"BLEU": [[1.0, 3.0], [2.0, 1.5]], "tokens": [[9.0, 8.0], [7.0, 6.0]]}
-    figure = effects_of_the_beam(["beam of 1", "4, penalty"], panels)
+    figure = decoding.effects_of_the_beam(["beam of 1", "4, penalty"], panels)
     assert [axes.get_title() for axes in figure.axes] == ["BLEU", "tokens"]
     for axes, runs in zip(figure.axes, panels.values(), strict=True):
         assert [list(line.get_ydata()) for line in axes.lines] == runs
@@ -98,11 +92,11 @@ def test_effects_of_the_beam() -> None:
         "4, penalty."
     )
     with pytest.raises(TfmrError, match=r"2.*'BLEU'.*1"):
-        effects_of_the_beam(["1", "4"], {"BLEU": [[1.0]]})
+        decoding.effects_of_the_beam(["1", "4"], {"BLEU": [[1.0]]})
 
 
 def test_next_token_distributions() -> None:
-    figure = next_token_distributions(
+    figure = decoding.next_token_distributions(
         ["yes", "no", "so"], {"all": [0.5, 0.3, 0.2], "top 1": [1, 0, 0]}
     )
     heights = [[bar.get_width() for bar in axes.patches] for axes in figure.axes]
@@ -114,4 +108,4 @@ def test_next_token_distributions() -> None:
 @pytest.mark.parametrize("values", [[0.5, 0.5], [1.2, 0, 0]])
 def test_next_token_distributions_need_one_probability_per_word(values: list[float]) -> None:
     with pytest.raises(TfmrError, match=r"3.*'A'"):
-        next_token_distributions(["a", "b", "c"], {"A": values})
+        decoding.next_token_distributions(["a", "b", "c"], {"A": values})

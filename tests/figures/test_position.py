@@ -7,14 +7,7 @@ import pytest
 import torch
 from matplotlib.axes import Axes
 
-from tfmr.figures.position import (
-    accuracy_by_position,
-    dot_product_by_distance,
-    rotary_angles,
-    shift_as_rotation,
-    sinusoidal_table,
-    sinusoids,
-)
+from tfmr.figures import position
 from tfmr.position import frequencies, sinusoidal
 
 
@@ -33,13 +26,13 @@ def angles(axes: Axes) -> dict[str, float]:
 
 def test_sinusoidal_table() -> None:
     table = sinusoidal(12, 8)
-    fig = sinusoidal_table(table)
+    fig = position.sinusoidal_table(table)
     assert torch.allclose(torch.tensor(fig.axes[0].images[0].get_array()).float(), table)
     assert "12 positions by 8 dimensions" in fig.alt
 
 
 def test_sinusoids() -> None:
-    fig = sinusoids(sinusoidal(60, 512), [0, 96])
+    fig = position.sinusoids(sinusoidal(60, 512), [0, 96])
     assert points(fig.axes[0], 1) == pytest.approx([math.sin(pos) for pos in range(60)], abs=1e-5)
     expected = sum(math.sin(pos) * math.sin(pos + 1) < 0 for pos in range(59))
     assert fig.alt.endswith(f"change sign {expected} and 0 times, respectively.")
@@ -47,7 +40,7 @@ def test_sinusoids() -> None:
 
 def test_shift_as_rotation() -> None:
     omegas = frequencies(8).tolist()[:2]
-    fig = shift_as_rotation(omegas, starts=[0, 3], k=2)
+    fig = position.shift_as_rotation(omegas, starts=[0, 3], k=2)
     for axes, omega in zip(fig.axes, omegas, strict=True):
         for label, angle in angles(axes).items():
             assert angle == pytest.approx((90 - math.degrees(int(label) * omega)) % 360, abs=0.01)
@@ -58,14 +51,14 @@ def test_shift_as_rotation() -> None:
 def test_dot_product_by_distance_states_the_difference_of_the_curves() -> None:
     rows = sinusoidal(200, 64)
     products = {p: (rows[p - 5 : p + 6] @ rows[p]).tolist() for p in (20, 150)}
-    assert "within 0.01" in dot_product_by_distance(products, 5).alt
-    assert "the maximum is 32, at distance 0," in dot_product_by_distance(products, 5).alt
+    assert "within 0.01" in position.dot_product_by_distance(products, 5).alt
+    assert "the maximum is 32, at distance 0," in position.dot_product_by_distance(products, 5).alt
     products[150] = [value + 1 for value in products[150]]
-    assert re.search(r"within 1\.0[01]", dot_product_by_distance(products, 5).alt)
+    assert re.search(r"within 1\.0[01]", position.dot_product_by_distance(products, 5).alt)
 
 
 def test_rotary_angles() -> None:
-    fig = rotary_angles([(1, 3), (3, 1)], math.radians(30))
+    fig = position.rotary_angles([(1, 3), (3, 1)], math.radians(30))
     assert [angles(axes) for axes in fig.axes] == [
         pytest.approx({"q": 30, "k": 90}),
         pytest.approx({"q": 90, "k": 30}),
@@ -74,12 +67,14 @@ def test_rotary_angles() -> None:
 
 
 def test_accuracy_by_position() -> None:
-    fig = accuracy_by_position(
+    fig = position.accuracy_by_position(
         {"a": [1.0, 0.5]}, first=3, trained_length=4, chance=0.1, alt="alternative"
     )
     line = fig.axes[0].lines[1]
     assert list(zip(line.get_xdata(), line.get_ydata(), strict=True)) == [(3, 1.0), (4, 0.5)]
     assert fig.alt == "alternative"
     curves = {name: [1.0, 0.5] for name in "abcd"}
-    fig = accuracy_by_position(curves, first=3, trained_length=4, chance=0.1, alt="alternative")
+    fig = position.accuracy_by_position(
+        curves, first=3, trained_length=4, chance=0.1, alt="alternative"
+    )
     assert len({line.get_marker() for line in fig.axes[0].lines[1:]}) == 4

@@ -5,14 +5,7 @@ from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
 from tfmr.errors import TfmrError
-from tfmr.figures.recurrence import (
-    backpropagation_through_time,
-    gru_cell,
-    lstm_cell,
-    norms_by_distance,
-    recall_by_distance,
-    unrolled_rnn,
-)
+from tfmr.figures import recurrence
 from tfmr.figures.style import ORANGE, Figure
 
 
@@ -22,7 +15,7 @@ def texts(figure: Figure) -> list[str]:
 
 def test_unrolled_rnn() -> None:
     tokens = ["one", "two", "three"]
-    fig = unrolled_rnn(tokens)
+    fig = recurrence.unrolled_rnn(tokens)
     drawn = texts(fig)
     assert [token for token in tokens if token in drawn] == tokens
     assert sum(text.startswith("$\\mathbf{h}_") for text in drawn) >= len(tokens)
@@ -41,7 +34,7 @@ def backward_arrows(figure: Figure) -> list[tuple[float, float]]:
 
 def test_backpropagation_through_time() -> None:
     tokens = ["one", "two", "three", "four"]
-    figure = backpropagation_through_time(tokens)
+    figure = recurrence.backpropagation_through_time(tokens)
     drawn = texts(figure)
     assert [token for token in tokens if token in drawn] == tokens
     for t in range(1, 5):
@@ -55,7 +48,7 @@ def test_backpropagation_through_time() -> None:
 
 def test_truncation_stops_the_backward_path_only() -> None:
     tokens = ["one", "two", "three", "four", "five"]
-    figure = backpropagation_through_time(tokens, truncation=2)
+    figure = recurrence.backpropagation_through_time(tokens, truncation=2)
     drawn = texts(figure)
     assert (drawn.count("$W_h$"), drawn.count(r"$W_h^\top$")) == (5, 2)
     assert [f"chunk {i}" in drawn for i in (1, 2, 3, 4)] == [True, True, True, False]
@@ -68,30 +61,32 @@ def test_truncation_stops_the_backward_path_only() -> None:
         assert not any(end < x < start for start, end in backward_arrows(figure))
     assert "no gradient passes from step 3 to step 2 or from step 5 to step 4" in figure.alt
     with pytest.raises(TfmrError, match=r"truncation.*1.*0"):
-        backpropagation_through_time(tokens, truncation=0)
+        recurrence.backpropagation_through_time(tokens, truncation=0)
 
 
 def test_gated_cells() -> None:
-    lstm, gru = texts(lstm_cell()), texts(gru_cell())
+    lstm, gru = texts(recurrence.lstm_cell()), texts(recurrence.gru_cell())
     assert (lstm.count("$σ$"), lstm.count("tanh")) == (3, 2)
     assert (gru.count("$σ$"), gru.count("tanh")) == (2, 1)
-    assert lstm_cell().alt
-    assert gru_cell().alt
+    assert recurrence.lstm_cell().alt
+    assert recurrence.gru_cell().alt
 
 
 def test_norms_by_distance() -> None:
-    fig = norms_by_distance({"decay": [1.0, 0.5, 0.25]})
+    fig = recurrence.norms_by_distance({"decay": [1.0, 0.5, 0.25]})
     assert "at distance 2 it is 2.5e-01 (decay)" in fig.alt
     assert list(fig.axes[0].lines[1].get_ydata()) == [1.0, 0.5, 0.25]
-    fig = norms_by_distance({name: [1.0, 0.5] for name in "abcd"})
+    fig = recurrence.norms_by_distance({name: [1.0, 0.5] for name in "abcd"})
     assert len({line.get_linestyle() for line in fig.axes[0].lines[1:]}) == 4
 
 
 def test_recall_by_distance() -> None:
-    fig = recall_by_distance({"RNN": {5: 1.0, 60: 0.25}}, 0.25, "alternative")
+    fig = recurrence.recall_by_distance({"RNN": {5: 1.0, 60: 0.25}}, 0.25, "alternative")
     assert fig.alt == "alternative"
     assert any(set(line.get_ydata()) == {0.25} for line in fig.axes[0].lines[1:])
-    fig = recall_by_distance({"RNN": {5: [1.0, 0.75, 0.875], 60: [0.25, 0.5]}}, 0.25, "alternative")
+    fig = recurrence.recall_by_distance(
+        {"RNN": {5: [1.0, 0.75, 0.875], 60: [0.25, 0.5]}}, 0.25, "alternative"
+    )
     median, points = (line.get_xydata().tolist() for line in fig.axes[0].lines[:2])
     assert median == [[5, 0.875], [60, 0.375]]
     assert points == [[5, 1.0], [5, 0.75], [5, 0.875], [60, 0.25], [60, 0.5]]
