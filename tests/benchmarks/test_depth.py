@@ -7,33 +7,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.depth import (
-    CONFIG,
-    CONNECTIONS,
-    EXPERIMENTS,
-    Addition,
-    Depth,
-    Experiment,
-    PreviousToken,
-    Stack,
-    initial_state,
-    measure,
-    rng,
-    train,
-)
+from benchmarks import depth
 from benchmarks.record import read
 from tfmr.encoder import Encoder
 
-TINY = Experiment(stacks=("plain", "pre-norm"), blocks=(1,), peak_lrs=(1e-3, 1e-2), steps=12)
+TINY = depth.Experiment(stacks=("plain", "pre-norm"), blocks=(1,), peak_lrs=(1e-3, 1e-2), steps=12)
 
 
-def stack_of(task: type[Stack], name: str, n_blocks: int, seed: int = 0) -> Stack:
+def stack_of(task: type[depth.Stack], name: str, n_blocks: int, seed: int = 0) -> depth.Stack:
     torch.manual_seed(seed)
     return task(name, n_blocks, matched=True)
 
 
-@pytest.mark.parametrize("task", [Addition, PreviousToken])
-def test_stacks_of_a_seed_have_the_same_weights(task: type[Stack]) -> None:
+@pytest.mark.parametrize("task", [depth.Addition, depth.PreviousToken])
+def test_stacks_of_a_seed_have_the_same_weights(task: type[depth.Stack]) -> None:
     plain = dict(stack_of(task, "plain", 2).named_parameters())
     for name in ("residual", "post-norm", "pre-norm"):
         other = dict(stack_of(task, name, 2).named_parameters())
@@ -44,26 +31,26 @@ def test_stacks_of_a_seed_have_the_same_weights(task: type[Stack]) -> None:
 
 
 def test_a_pre_norm_stack_is_the_encoder_of_the_package() -> None:
-    stack = stack_of(PreviousToken, "pre-norm", 3)
-    encoder = Encoder(dataclasses.replace(CONFIG, norm="pre"), 3)
+    stack = stack_of(depth.PreviousToken, "pre-norm", 3)
+    encoder = Encoder(dataclasses.replace(depth.CONFIG, norm="pre"), 3)
     weights = {
         name: weight
         for name, weight in stack.state_dict().items()
         if name.startswith(("blocks", "norm"))
     }
     encoder.load_state_dict(weights)
-    ids, _ = stack.batch(rng(0))
-    x = torch.randn(2, 5, CONFIG.d_model)
+    ids, _ = stack.batch(depth.rng(0))
+    x = torch.randn(2, 5, depth.CONFIG.d_model)
     expected, out = encoder(x), x
     for block in stack.blocks:
         out = block(out)
     assert torch.equal(stack.norm(out), expected)
-    assert stack.stream(ids).shape == (8, 7, CONFIG.d_model)
+    assert stack.stream(ids).shape == (8, 7, depth.CONFIG.d_model)
 
 
 def test_connections() -> None:
     x = torch.randn(2, 3, 8)
-    results = {name: make(8)(x, torch.tanh) for name, make in CONNECTIONS.items()}
+    results = {name: make(8)(x, torch.tanh) for name, make in depth.CONNECTIONS.items()}
     assert torch.equal(results["plain"], x.tanh())
     assert torch.equal(results["residual"], x + x.tanh())
     assert torch.equal(results["scaled residual"], x + x.tanh())
@@ -75,8 +62,8 @@ def test_the_initialisation_preserves_the_variance_unless_it_is_xaviers() -> Non
     def sizes(name: str) -> float:
         found = []
         for seed in range(20):
-            stack = stack_of(Addition, name, 8, seed)
-            found.append(initial_state(stack, *stack.batch(rng(0)))["stream"])
+            stack = stack_of(depth.Addition, name, 8, seed)
+            found.append(depth.initial_state(stack, *stack.batch(depth.rng(0)))["stream"])
         return sum(found) / len(found)
 
     assert sizes("plain") == pytest.approx(1, abs=0.15)
@@ -86,9 +73,9 @@ def test_the_initialisation_preserves_the_variance_unless_it_is_xaviers() -> Non
 
 
 def test_the_state_before_training() -> None:
-    stack = stack_of(Addition, "plain", 2)
-    ids, classes = stack.batch(rng(0))
-    row = initial_state(stack, ids, classes)
+    stack = stack_of(depth.Addition, "plain", 2)
+    ids, classes = stack.batch(depth.rng(0))
+    row = depth.initial_state(stack, ids, classes)
     for name, block in (("first_grad", stack.blocks[0]), ("last_grad", stack.blocks[1])):
         grads = torch.autograd.grad(stack(ids, classes), list(block.parameters()))
         norm = math.sqrt(sum(grad.square().sum().item() for grad in grads))
@@ -101,25 +88,25 @@ def test_the_state_before_training() -> None:
 
 
 def test_tasks() -> None:
-    ids, classes = stack_of(Addition, "plain", 1).batch(rng(0))
+    ids, classes = stack_of(depth.Addition, "plain", 1).batch(depth.rng(0))
     assert ids[37].tolist() == [3, 17]
     assert classes[37] == 0
     assert len(classes) == 100
-    ids, classes = stack_of(PreviousToken, "plain", 1).batch(rng(0))
+    ids, classes = stack_of(depth.PreviousToken, "plain", 1).batch(depth.rng(0))
     assert torch.equal(classes, ids[:, :-1])
 
 
-@pytest.mark.parametrize("task", [Addition, PreviousToken])
-def test_a_shallow_stack_learns_its_task(task: type[Stack]) -> None:
+@pytest.mark.parametrize("task", [depth.Addition, depth.PreviousToken])
+def test_a_shallow_stack_learns_its_task(task: type[depth.Stack]) -> None:
     stack = stack_of(task, "pre-norm", 2)
-    [losses] = train([stack], [0], 3e-3, 0, 150)
+    [losses] = depth.train([stack], [0], 3e-3, 0, 150)
     assert losses[0] > math.log(stack.classes) - 0.1
     assert losses[-1] < 0.5
 
 
 def test_a_causal_stack_does_not_predict_from_the_token_itself() -> None:
-    stack = stack_of(PreviousToken, "plain", 2)
-    ids, _ = stack.batch(rng(0))
+    stack = stack_of(depth.PreviousToken, "plain", 2)
+    ids, _ = stack.batch(depth.rng(0))
     changed = ids.clone()
     changed[:, -1] = (changed[:, -1] + 1) % stack.tokens
     before, after = stack.stream(ids), stack.stream(changed)
@@ -138,18 +125,20 @@ def test_the_learning_rate_rises_to_its_peak_and_stays_there(
         step(optimizer)
 
     monkeypatch.setattr(torch.optim.Adam, "step", recorded)
-    train([stack_of(Addition, "plain", 1)], [0], 0.1, 4, 6)
+    depth.train([stack_of(depth.Addition, "plain", 1)], [0], 0.1, 4, 6)
     assert rates == pytest.approx([0.025, 0.05, 0.075, 0.1, 0.1, 0.1])
     rates.clear()
-    train([stack_of(Addition, "plain", 1)], [0], 0.1, 0, 2)
+    depth.train([stack_of(depth.Addition, "plain", 1)], [0], 0.1, 0, 2)
     assert rates == [0.1, 0.1]
 
 
-@pytest.mark.parametrize("task", [Addition, PreviousToken])
-def test_stacks_trained_together_equal_a_plain_training_loop(task: type[Stack]) -> None:
-    together = train([stack_of(task, "post-norm", 2, seed) for seed in (3, 4)], [3, 4], 0.01, 4, 8)
+@pytest.mark.parametrize("task", [depth.Addition, depth.PreviousToken])
+def test_stacks_trained_together_equal_a_plain_training_loop(task: type[depth.Stack]) -> None:
+    together = depth.train(
+        [stack_of(task, "post-norm", 2, seed) for seed in (3, 4)], [3, 4], 0.01, 4, 8
+    )
     for seed, losses in zip((3, 4), together, strict=True):
-        stack, generator = stack_of(task, "post-norm", 2, seed), rng(seed)
+        stack, generator = stack_of(task, "post-norm", 2, seed), depth.rng(seed)
         adam = torch.optim.Adam(stack.parameters(), betas=(0.9, 0.98), eps=1e-9)
         for step, expected in enumerate(losses, start=1):
             adam.param_groups[0]["lr"] = 0.01 * min(1, step / 4)
@@ -161,18 +150,18 @@ def test_stacks_trained_together_equal_a_plain_training_loop(task: type[Stack]) 
 
 
 def test_a_stack_that_diverges_does_not_affect_the_others() -> None:
-    stacks = [stack_of(Addition, "plain", 1, seed) for seed in (0, 1)]
+    stacks = [stack_of(depth.Addition, "plain", 1, seed) for seed in (0, 1)]
     with torch.no_grad():
         stacks[0].output.bias[0] = math.nan
-    broken, intact = train(stacks, [0, 1], 1e-3, 0, 5)
-    [alone] = train([stack_of(Addition, "plain", 1, 1)], [1], 1e-3, 0, 5)
+    broken, intact = depth.train(stacks, [0, 1], 1e-3, 0, 5)
+    [alone] = depth.train([stack_of(depth.Addition, "plain", 1, 1)], [1], 1e-3, 0, 5)
     assert all(math.isnan(loss) for loss in broken)
     assert intact == pytest.approx(alone, rel=1e-4)
 
 
 def test_the_record_has_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(EXPERIMENTS, "feed-forward", TINY)
-    Depth(("feed-forward",), seeds=2, out=tmp_path)()
+    monkeypatch.setitem(depth.EXPERIMENTS, "feed-forward", TINY)
+    depth.Depth(("feed-forward",), seeds=2, out=tmp_path)()
     record = read(tmp_path / "depth-feed-forward.json")
     assert record["settings"]["steps"] == 12
     assert record["settings"]["uniform_loss"] == 2.3026
@@ -180,13 +169,13 @@ def test_the_record_has_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert names == [
         (stack, rate, seed) for stack in TINY.stacks for rate in TINY.peak_lrs for seed in (0, 1)
     ]
-    assert record["rows"] == list(measure("feed-forward", TINY, [0, 1]))
+    assert record["rows"] == list(depth.measure("feed-forward", TINY, [0, 1]))
     assert len({row["loss"] for row in record["rows"]}) == len(names)
 
 
 def test_a_run_that_diverges_has_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.depth.train", lambda *_: [[1.0, math.inf], [1.0, 2.0]])
     experiment = dataclasses.replace(TINY, stacks=("plain",), peak_lrs=(1.0,))
-    first, second = measure("feed-forward", experiment, [0, 1])
+    first, second = depth.measure("feed-forward", experiment, [0, 1])
     assert (first["diverged"], first["loss"]) == (True, None)
     assert (second["diverged"], second["loss"]) == (False, 1.5)

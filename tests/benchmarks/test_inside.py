@@ -11,17 +11,6 @@ from torch.testing import assert_close
 
 from benchmarks import inside
 from benchmarks.analysis import MODEL
-from benchmarks.inside import (
-    Inside,
-    NoRepetition,
-    decoding,
-    feed_forward,
-    lens,
-    mean_outputs,
-    patching,
-    repetition,
-    weighted_medians,
-)
 from benchmarks.minimal_pairs import PAIRS, MinimalPair
 from benchmarks.record import read
 from tests.benchmarks.small import CORPUS, WORDS, saved
@@ -59,7 +48,7 @@ def pair(model: Transformer) -> MinimalPair:
 
 
 def test_the_lens_ends_with_the_model(model: Transformer) -> None:
-    first, last = lens(model, WORDS, VALID)
+    first, last = inside.lens(model, WORDS, VALID)
     ids = [(WORDS.encode(a), WORDS.encode(b)) for a, b in VALID]
     loss = mean_loss(model, Batches(ids, 1024, seed=0, max_length=32))
     assert [row["depth"] for row in (first, last)] == [0, 1]
@@ -82,7 +71,7 @@ def test_medians_are_those_of_the_repeated_sentences() -> None:
         for row in counts
     ]
     lower = [tokens[(len(tokens) - 1) // 2] for tokens in expected]
-    assert weighted_medians(values, counts).tolist() == lower
+    assert inside.weighted_medians(values, counts).tolist() == lower
     assert len(set(lower)) > 2
 
 
@@ -91,7 +80,7 @@ def rows_of(found: list[dict[str, Any]], part: str) -> list[dict[str, Any]]:
 
 
 def test_a_patched_noun_restores_the_difference(model: Transformer, pair: MinimalPair) -> None:
-    described, *found = patching(model, WORDS, [pair])
+    described, *found = inside.patching(model, WORDS, [pair])
     assert described["used"]
     assert described["logit_difference"] > 0 > described["other_logit_difference"]
     stream = {
@@ -114,14 +103,14 @@ def test_a_pair_that_the_model_does_not_translate_is_left_out(
     model: Transformer, pair: MinimalPair
 ) -> None:
     swapped = pair._replace(words=pair.words[::-1])
-    (described,) = patching(model, WORDS, [swapped])
+    (described,) = inside.patching(model, WORDS, [swapped])
     assert not described["used"]
 
 
 def test_effects_are_means_over_pairs_and_directions(model: Transformer, pair: MinimalPair) -> None:
-    _, *once = patching(model, WORDS, [pair])
+    _, *once = inside.patching(model, WORDS, [pair])
     mirrored = pair._replace(nouns=pair.nouns[::-1], words=pair.words[::-1])
-    _, _, *twice = patching(model, WORDS, [pair, mirrored])
+    _, _, *twice = inside.patching(model, WORDS, [pair, mirrored])
     assert [row["effect"] for row in once] == [row["effect"] for row in twice]
     assert {row["pairs"] for row in twice} == {2}
 
@@ -140,7 +129,7 @@ def test_every_minimal_pair_differs_in_one_token() -> None:
 
 
 def test_decoding_compares_on_the_same_resamples(model: Transformer) -> None:
-    (row,) = decoding(model, WORDS, {"validation": CORPUS.valid[:20]})
+    (row,) = inside.decoding(model, WORDS, {"validation": CORPUS.valid[:20]})
     sources, references = zip(*CORPUS.valid[:20], strict=True)
     for name, beam in (("greedy", 1), ("beam4", 4)):
         assert row[name] == bleu(translate(model, WORDS, sources, beam=beam), references).score
@@ -153,7 +142,7 @@ def test_replacing_a_sublayer(model: Transformer) -> None:
     network = model.decoder.blocks[0].feed_forward
     torch.nn.init.normal_(network.contract.weight)
     torch.nn.init.normal_(network.contract.bias)
-    own, zero, mean, by_token = feed_forward(model, WORDS, VALID, CORPUS.train[:50])
+    own, zero, mean, by_token = inside.feed_forward(model, WORDS, VALID, CORPUS.train[:50])
     assert own["loss_increase"] == 0
     ids = [(WORDS.encode(a), WORDS.encode(b)) for a, b in VALID]
     batches = Batches(ids, 1024, seed=0, max_length=32)
@@ -183,7 +172,9 @@ def test_mean_outputs(model: Transformer) -> None:
         )
         model(torch.tensor([source]), torch.tensor([shifted]))
         handle.remove()
-    mean, by_token = mean_outputs(model, network, Batches(pairs, 1024, seed=0, max_length=32))
+    mean, by_token = inside.mean_outputs(
+        model, network, Batches(pairs, 1024, seed=0, max_length=32)
+    )
     every = torch.stack([row for rows in outputs.values() for row in rows])
     assert_close(mean, every.mean(dim=0))
     for token, rows in outputs.items():
@@ -193,12 +184,14 @@ def test_mean_outputs(model: Transformer) -> None:
 
 
 def test_no_token_is_generated_twice_in_succession(model: Transformer) -> None:
-    rows = list(repetition(model, WORDS, VALID))
+    rows = list(inside.repetition(model, WORDS, VALID))
     kinds = [(row["ablated"], row["repetition"]) for row in rows]
     assert len(set(kinds)) == len(kinds) == 4
     for row in rows:
         assert (row["repeated"] == 0) == (row["repetition"] == "forbidden")
-    logits = NoRepetition(model).step(torch.tensor([5]), model.start(torch.tensor([[4, 6]]), 3))
+    logits = inside.NoRepetition(model).step(
+        torch.tensor([5]), model.start(torch.tensor([[4, 6]]), 3)
+    )
     assert logits.isinf().nonzero().tolist() == [[0, 5]]
 
 
@@ -207,7 +200,7 @@ def test_the_command_writes_all_analyses(
 ) -> None:
     monkeypatch.setattr(inside, "PAIRS", [pair])
     path = saved(model, tmp_path)
-    Inside(path, "pocket", "en-fr", sentences=3, out=tmp_path / "inside.json")()
+    inside.Inside(path, "pocket", "en-fr", sentences=3, out=tmp_path / "inside.json")()
     record = read(tmp_path / "inside.json")
     assert record["settings"]["valid_sentences"] == record["settings"]["test_sentences"] == 3
     analyses = list(dict.fromkeys(row["analysis"] for row in record["rows"]))

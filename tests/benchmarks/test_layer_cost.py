@@ -6,16 +6,6 @@ import pytest
 import torch
 
 from benchmarks import layer_cost
-from benchmarks.layer_cost import (
-    LAYERS,
-    MODES,
-    PARALLEL,
-    Attention,
-    LayerCost,
-    LinearPart,
-    call,
-    measure,
-)
 from benchmarks.record import read
 from tfmr.complexity import (
     attention_flops,
@@ -31,14 +21,17 @@ from tfmr.errors import TfmrError
 
 def test_the_two_parts_have_the_flops_of_an_encoder_block() -> None:
     x = torch.randn(1, 80, 64)
-    attention, linear = counted_flops(Attention(1), x), counted_flops(LinearPart(64), x)
+    attention, linear = (
+        counted_flops(layer_cost.Attention(1), x),
+        counted_flops(layer_cost.LinearPart(64), x),
+    )
     assert attention == attention_flops(80, 64)
     assert linear == projection_flops(80, 64) + feed_forward_flops(80, 64, 256)
     block = EncoderBlock(BlockConfig(d_model=64, n_heads=1, d_ff=256))
     assert attention + linear == counted_flops(lambda x: block(x, None), x)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", layer_cost.LAYERS)
 def test_training_computes_all_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     grad = torch.autograd.grad
@@ -49,10 +42,10 @@ def test_training_computes_all_gradients(name: str, monkeypatch: pytest.MonkeyPa
         return gradients
 
     monkeypatch.setattr(torch.autograd, "grad", spy)
-    layer = LAYERS[name](64)
-    assert saved_bytes(call(layer, "forward", (2, 5, 64))) == 0
+    layer = layer_cost.LAYERS[name](64)
+    assert saved_bytes(layer_cost.call(layer, "forward", (2, 5, 64))) == 0
     assert asked == []
-    call(layer, "training", (2, 5, 64))()
+    layer_cost.call(layer, "training", (2, 5, 64))()
     assert asked == [2 * 5 * 64 + sum(p.numel() for p in layer.parameters())]
 
 
@@ -60,16 +53,18 @@ def test_the_record_has_every_case(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(layer_cost, "run_in_new_process", lambda function, *args: function(*args))
     monkeypatch.setattr(layer_cost, "MIN_SECONDS", 1e-4)
     threads = torch.get_num_threads()
-    LayerCost(
+    layer_cost.LayerCost(
         sizes=(64,), lengths=(3, 70), batches=(2, 3), threads=(1, 2), length=4, d_model=64,
         rounds=2, out=tmp_path,
     )()  # fmt: skip
     torch.set_num_threads(threads)
     first, second = (read(tmp_path / f"layer-{part}.json") for part in ("length", "parallelism"))
     cases = [(r["layer"], r["mode"], r["length"]) for r in first["rows"]]
-    assert cases == [(name, mode, n) for n in (3, 70) for mode in MODES for name in LAYERS]
+    assert cases == [
+        (name, mode, n) for n in (3, 70) for mode in layer_cost.MODES for name in layer_cost.LAYERS
+    ]
     cases = [(r["threads"], r["batch"], r["layer"]) for r in second["rows"]]
-    assert cases == [(t, b, name) for t in (1, 2) for b in (2, 3) for name in PARALLEL]
+    assert cases == [(t, b, name) for t in (1, 2) for b in (2, 3) for name in layer_cost.PARALLEL]
     for row in first["rows"] + second["rows"]:
         assert len(row["seconds"]) == 2
         assert min(*row["seconds"], row["flops"]) > 0
@@ -83,18 +78,19 @@ def test_the_record_has_every_case(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 )
 def test_the_memory_of_the_forward_pass(name: str, dilation: int) -> None:
     """The padded input, the three shifted copies, and their product, all at the same time."""
-    [row] = measure((name,), "forward", (1, 50, 64), torch.get_num_threads(), rounds=1)
+    [row] = layer_cost.measure((name,), "forward", (1, 50, 64), torch.get_num_threads(), rounds=1)
     assert row["bytes"] == 4 * 64 * ((50 + 2 * dilation) + 3 * 50 + 50)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", layer_cost.LAYERS)
 def test_training_needs_more_memory_than_the_forward_pass(name: str) -> None:
     rows = [
-        measure((name,), mode, (1, 70, 64), torch.get_num_threads(), rounds=1)[0] for mode in MODES
+        layer_cost.measure((name,), mode, (1, 70, 64), torch.get_num_threads(), rounds=1)[0]
+        for mode in layer_cost.MODES
     ]
     assert rows[0]["bytes"] < rows[1]["bytes"]
 
 
 def test_a_size_without_whole_heads_raises(tmp_path: Path) -> None:
     with pytest.raises(TfmrError, match=r"multiples.*64, got 100"):
-        LayerCost(sizes=(100,), out=tmp_path)()
+        layer_cost.LayerCost(sizes=(100,), out=tmp_path)()

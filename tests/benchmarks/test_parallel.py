@@ -7,16 +7,6 @@ import torch
 import torch.distributed as dist
 
 from benchmarks import parallel
-from benchmarks.parallel import (
-    VOCAB_MULTIPLE,
-    Collectives,
-    Parallel,
-    bytes_written,
-    make_trainer,
-    measure,
-    sizes,
-    stored,
-)
 from benchmarks.record import read
 from tfmr.errors import TfmrError
 from tfmr.records import record_path
@@ -41,7 +31,7 @@ def test_collective_operations_are_counted_with_the_size_of_the_whole_tensor(
     process_group: None,
 ) -> None:
     shard, whole = torch.ones(6), torch.ones(6)
-    with Collectives() as counted:
+    with parallel.Collectives() as counted:
         dist.all_reduce(torch.ones(5))
         dist.all_gather_into_tensor(whole, shard)
         dist.reduce_scatter_tensor(shard, whole)
@@ -50,24 +40,28 @@ def test_collective_operations_are_counted_with_the_size_of_the_whole_tensor(
 
 
 def test_an_unknown_collective_operation_raises(process_group: None) -> None:
-    with Collectives(), pytest.raises(TfmrError, match="got broadcast_"):
+    with parallel.Collectives(), pytest.raises(TfmrError, match="got broadcast_"):
         dist.broadcast(torch.ones(2), src=0)
 
 
 def test_written_bytes_are_counted(tmp_path: Path) -> None:
-    before = bytes_written()
+    before = parallel.bytes_written()
     (tmp_path / "file").write_bytes(bytes(1234))
-    assert bytes_written() - before == 1234
+    assert parallel.bytes_written() - before == 1234
 
 
 @pytest.mark.usefixtures("small_corpus")
 def test_a_single_process_stores_four_copies_of_the_weights() -> None:
-    trainer = make_trainer(World(), 2, fsdp=False, seed=0)
+    trainer = parallel.make_trainer(World(), 2, fsdp=False, seed=0)
     trainer.step(*next(trainer.upcoming_batches())[0])
     count = trainer.model.count_parameters()
-    assert stored(trainer) == {"weights": 4 * count, "gradients": 4 * count, "moments": 8 * count}
-    assert trainer.model.config.source_vocab % VOCAB_MULTIPLE == 0
-    found = sizes(trainer.model)
+    assert parallel.stored(trainer) == {
+        "weights": 4 * count,
+        "gradients": 4 * count,
+        "moments": 8 * count,
+    }
+    assert trainer.model.config.source_vocab % parallel.VOCAB_MULTIPLE == 0
+    found = parallel.sizes(trainer.model)
     embedding = trainer.model.config.source_vocab * trainer.model.config.d_model
     assert found["parameters"] == count
     assert count - found["block_parameters"] >= embedding
@@ -78,7 +72,7 @@ def test_the_record_of_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Both methods store and send what the recorded runs do, with the same first losses."""
     runs = (("DDP", 2, 1), ("FSDP", 2, 1))
     monkeypatch.setattr(parallel, "RUNS", runs)
-    Parallel(steps=2, out=tmp_path / "parallel.json")()
+    parallel.Parallel(steps=2, out=tmp_path / "parallel.json")()
     found = read(tmp_path / "parallel.json")
     recorded = read(record_path("parallel.json"))
     assert found["settings"] == recorded["settings"] | {"steps": 2}
@@ -99,6 +93,6 @@ def test_a_failed_run_or_too_few_steps_raise(
 ) -> None:
     monkeypatch.setattr(parallel, "PROGRAM", "raise SystemExit('a reason')")
     with pytest.raises(TfmrError, match=r"single.*1 processes failed"):
-        list(measure(Parallel(steps=1), "single", 1, 0))
+        list(parallel.measure(parallel.Parallel(steps=1), "single", 1, 0))
     with pytest.raises(TfmrError, match=r"--steps.*2.*got 1"):
-        Parallel(steps=1, out=tmp_path / "parallel.json")()
+        parallel.Parallel(steps=1, out=tmp_path / "parallel.json")()

@@ -6,22 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import quality, record, speed, versus
+from benchmarks import quality, record, speed, versus, workload
 from benchmarks.quality import Quality
 from benchmarks.record import read
 from benchmarks.speed import CHOSEN, HIGHEST, OWN, PEAK, Speed, exact_settings, matmul_error
 from benchmarks.versus import Versus
-from benchmarks.workload import (
-    LENGTHS,
-    SETTINGS,
-    Setting,
-    count_lengths,
-    decoding_flops,
-    generated_pairs,
-    source_batches,
-    training_batches,
-    training_flops,
-)
 from tfmr.data import corpora, pocket
 from tfmr.data.batches import collate
 from tfmr.dtype import Units
@@ -30,14 +19,14 @@ from tfmr.model import Transformer
 from tfmr.special_tokens import PAD
 from tfmr.train.config import find_recipe
 
-PAIRS = generated_pairs()[:300]
+PAIRS = workload.generated_pairs()[:300]
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small models and generated sentences."""
-    monkeypatch.setitem(SETTINGS, "A", Setting(16, 2, 32, 1, 100))
-    monkeypatch.setitem(SETTINGS, "B", Setting(16, 4, 16, 1, None))
+    monkeypatch.setitem(workload.SETTINGS, "A", workload.Setting(16, 2, 32, 1, 100))
+    monkeypatch.setitem(workload.SETTINGS, "B", workload.Setting(16, 4, 16, 1, None))
     monkeypatch.setattr(speed, "token_pairs", lambda: (PAIRS, "generated"))
     monkeypatch.setattr(speed, "SIZE", 32)
     monkeypatch.setattr(speed, "STEPS", 8)
@@ -108,23 +97,23 @@ def test_highest_is_exact() -> None:
 
 
 def test_generated_pairs_have_the_recorded_lengths() -> None:
-    pairs = generated_pairs()
+    pairs = workload.generated_pairs()
     assert len(pairs) == 29000
-    assert count_lengths(pairs) == LENGTHS.read_text("utf-8")
+    assert workload.count_lengths(pairs) == workload.LENGTHS.read_text("utf-8")
 
 
 def test_source_batches() -> None:
-    batches = source_batches(PAIRS, 4, 12, 3, seed=0)
+    batches = workload.source_batches(PAIRS, 4, 12, 3, seed=0)
     assert [len(batch) for batch in batches] == [4, 4, 4]
     assert all(batch.shape[1] <= 12 for batch in batches)
-    again = source_batches(PAIRS, 4, 12, 3, seed=0)
+    again = workload.source_batches(PAIRS, 4, 12, 3, seed=0)
     assert all(torch.equal(a, b) for a, b in zip(batches, again, strict=True))
 
 
 def test_training_batches_have_the_size_of_the_setting() -> None:
-    for batch in training_batches(SETTINGS["A"], PAIRS, 4, seed=0):
+    for batch in workload.training_batches(workload.SETTINGS["A"], PAIRS, 4, seed=0):
         assert max(batch.source.numel(), batch.target_in.numel()) <= 100
-    for batch in training_batches(SETTINGS["B"], PAIRS, 2, seed=0):
+    for batch in workload.training_batches(workload.SETTINGS["B"], PAIRS, 2, seed=0):
         assert batch.source.shape == batch.target_in.shape == (32, 32)
         assert batch.n_tokens == 1024
 
@@ -133,20 +122,20 @@ def test_training_flops_equal_the_count_of_torch() -> None:
     """Without padding; torch counts the forward pass."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    config = SETTINGS["A"].config()
+    config = workload.SETTINGS["A"].config()
     batch = collate([([5, 6, 7, 8], [9, 10, 11]), ([5, 6, 7, 8], [9, 10, 11])])
     assert (batch.target_out != PAD).all()
     model = Transformer(config)
     with FlopCounterMode(display=False) as counter:
         model(batch.source, batch.target_in)
-    assert training_flops(config, batch) == 3 * counter.get_total_flops()
+    assert workload.training_flops(config, batch) == 3 * counter.get_total_flops()
 
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_decoding_flops_equal_the_count_of_torch(beam: int) -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
-    config = SETTINGS["A"].config()
+    config = workload.SETTINGS["A"].config()
     model = Transformer(config).eval()
     source = torch.tensor([[5, 6, 7, 8], [9, 10, 11, 12]])
     with FlopCounterMode(display=False) as counter, torch.no_grad():
@@ -158,7 +147,7 @@ def test_decoding_flops_equal_the_count_of_torch(beam: int) -> None:
             model.scores(model.decode(new, memory, mask, caches)[:, -1])
     once = encoded + config.n_decoder * 2 * 2 * 2 * 4 * config.d_model**2
     more = (beam - 1) * (counter.get_total_flops() - once)
-    assert decoding_flops(config, source, 6, beam) == counter.get_total_flops() + more
+    assert workload.decoding_flops(config, source, 6, beam) == counter.get_total_flops() + more
 
 
 def test_all_systems_are_trained_and_evaluated(
@@ -187,6 +176,6 @@ def test_minutes_not_in_rising_order_raise() -> None:
 
 
 def test_setting_b_is_the_papers_base_model() -> None:
-    config = Setting(512, 8, 2048, 6, None).config()
+    config = workload.Setting(512, 8, 2048, 6, None).config()
     base = dataclasses.replace(config, source_vocab=37000, target_vocab=37000)
     assert base == dataclasses.replace(type(config).base(), dropout=0.0, max_length=128)

@@ -7,25 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import ablations, depth, heads, layer_cost, speed
+from benchmarks import ablations, depth, heads, layer_cost, speed, tables
 from benchmarks.record import Record, read_all
-from benchmarks.tables import (
-    BEGIN,
-    END,
-    NOTHING,
-    README,
-    Tables,
-    check,
-    count,
-    grouped,
-    markdown,
-    only,
-    provenance,
-    render,
-    section,
-    select,
-    spread,
-)
 from tfmr.errors import TfmrError
 from tfmr.records import FOLDER
 
@@ -39,7 +22,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "cost").mkdir()
     for name in RECORDS:
         shutil.copy(FOLDER / f"{name}.json", tmp_path / f"{name}.json")
-    shutil.copy(README, tmp_path)
+    shutil.copy(tables.README, tmp_path)
     monkeypatch.delattr(heads, "claims")
     return tmp_path
 
@@ -50,22 +33,22 @@ def changed(folder: Path, name: str, change: Any) -> list[str]:
     record = json.loads(path.read_text("utf-8"))
     change(record)
     path.write_text(json.dumps(record), "utf-8")
-    return check(folder, folder / "README.md")
+    return tables.check(folder, folder / "README.md")
 
 
 def test_every_statement_holds_for_the_records() -> None:
-    assert check() == []
+    assert tables.check() == []
 
 
 def test_a_number_in_the_readme_is_reported(copied: Path) -> None:
     readme = copied / "README.md"
     readme.write_text(readme.read_text("utf-8").replace("GFLOP/s.", "GFLOPS.", 1), "utf-8")
-    assert check(copied, readme) == [RENDERED]
+    assert tables.check(copied, readme) == [RENDERED]
     with pytest.raises(TfmrError, match=r"records: 1$"):
-        Tables(check=True, folder=copied, readme=readme)()
-    Tables(folder=copied, readme=readme)()
-    Tables(check=True, folder=copied, readme=readme)()
-    assert readme.read_text("utf-8") == README.read_text("utf-8")
+        tables.Tables(check=True, folder=copied, readme=readme)()
+    tables.Tables(folder=copied, readme=readme)()
+    tables.Tables(check=True, folder=copied, readme=readme)()
+    assert readme.read_text("utf-8") == tables.README.read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -83,8 +66,8 @@ def test_the_numbers_of_every_record_are_in_the_readme(name: str) -> None:
         for row in RECORDS[name]["rows"]
     ]
     changed: Record = {**RECORDS[name], "rows": rows}
-    assert section(name, RECORDS[name]) in README.read_text("utf-8")
-    assert section(name, changed) not in README.read_text("utf-8")
+    assert tables.section(name, RECORDS[name]) in tables.README.read_text("utf-8")
+    assert tables.section(name, changed) not in tables.README.read_text("utf-8")
 
 
 CLAIMS: list[tuple[str, int, str, object, str]] = [
@@ -141,7 +124,7 @@ def test_a_changed_value_is_reported(
 
 def test_a_changed_score_of_english_to_german_is_reported(copied: Path) -> None:
     def change(record: Record) -> None:
-        for row in select(record["rows"], direction="en-de"):
+        for row in tables.select(record["rows"], direction="en-de"):
             row["test_bleu_beam4"] += 1
 
     found = changed(copied, "multi30k", change)
@@ -150,7 +133,7 @@ def test_a_changed_score_of_english_to_german_is_reported(copied: Path) -> None:
 
 def test_fewer_steps_than_in_the_longer_measurement_are_reported(copied: Path) -> None:
     def change(record: Record) -> None:
-        only(record["rows"], system="tfmr", minutes=5.0)["steps"] = 9999
+        tables.only(record["rows"], system="tfmr", minutes=5.0)["steps"] = 9999
 
     found = changed(copied, "quality", change)
     assert any(claim.startswith("quality: after 5 minutes, fewer steps") for claim in found)
@@ -174,19 +157,19 @@ def test_a_record_of_an_unknown_command_raises(command: str) -> None:
     record = RECORDS["replay"]
     record = {**record, "metadata": record["metadata"] | {"command": command}}
     with pytest.raises(TfmrError, match=rf"x\.json: .*'{command}'"):
-        section("x", record)
+        tables.section("x", record)
 
 
 def test_only_text_between_the_marks_changes() -> None:
-    text = f"above\n\n{BEGIN}\nold\n{END}\n\nbelow\n"
-    once = render(text, {"replay": RECORDS["replay"]})
-    assert once.startswith(f"above\n\n{BEGIN}\n\n### replay.json")
-    assert once.endswith(f"{END}\n\nbelow\n")
+    text = f"above\n\n{tables.BEGIN}\nold\n{tables.END}\n\nbelow\n"
+    once = tables.render(text, {"replay": RECORDS["replay"]})
+    assert once.startswith(f"above\n\n{tables.BEGIN}\n\n### replay.json")
+    assert once.endswith(f"{tables.END}\n\nbelow\n")
     assert "old" not in once
-    assert render(once, {"replay": RECORDS["replay"]}) == once
-    assert "There are no records yet." in render(text, {})
+    assert tables.render(once, {"replay": RECORDS["replay"]}) == once
+    assert "There are no records yet." in tables.render(text, {})
     with pytest.raises(TfmrError, match="exactly once"):
-        render(f"{BEGIN} {BEGIN} {END}", {})
+        tables.render(f"{tables.BEGIN} {tables.BEGIN} {tables.END}", {})
 
 
 @pytest.mark.parametrize(
@@ -205,25 +188,25 @@ def test_the_provenance(rows: list[Any], settings: dict[str, Any], threads: str)
     }
     record: Record = {"kind": "x", "metadata": metadata, "settings": settings, "rows": rows}
     start = "`python -m benchmarks.speed` on 2026-01-02, commit unknown"
-    assert provenance(record) == f"{start}: Z80, {threads}; torch 2.0, tfmr 0.1."
+    assert tables.provenance(record) == f"{start}: Z80, {threads}; torch 2.0, tfmr 0.1."
 
 
 def test_rows_are_selected_and_grouped() -> None:
     one, two, three = rows = [{"a": 1, "b": 1}, {"a": 2, "b": 1}, {"a": 1, "b": 2}]
-    assert grouped(rows, "a") == {1: [one, three], 2: [two]}
-    assert grouped(rows, "b", "a") == {(1, 1): [one], (1, 2): [two], (2, 1): [three]}
-    assert select(rows, a=1) == [one, three]
-    assert only(rows, a=1, b=2) == three
+    assert tables.grouped(rows, "a") == {1: [one, three], 2: [two]}
+    assert tables.grouped(rows, "b", "a") == {(1, 1): [one], (1, 2): [two], (2, 1): [three]}
+    assert tables.select(rows, a=1) == [one, three]
+    assert tables.only(rows, a=1, b=2) == three
     with pytest.raises(ValueError, match="too many values"):
-        only(rows, a=1)
+        tables.only(rows, a=1)
 
 
 def test_cells_by_hand() -> None:
-    assert markdown(["", "a"], [["x", "1"]]) == "|  | a |\n|---|--:|\n| x | 1 |"
-    assert spread([1.0, 2.0, 6.0]) == "3.0 (1.0–6.0)"
-    assert spread([1.0, 2.0, 6.0], ".2f", max) == "6.00 (1.00–6.00)"
-    assert (spread([1.25], ".2f"), spread([])) == ("1.25", NOTHING)
-    assert (count(1, "seed"), count(2, "seed")) == ("1 seed", "2 seeds")
+    assert tables.markdown(["", "a"], [["x", "1"]]) == "|  | a |\n|---|--:|\n| x | 1 |"
+    assert tables.spread([1.0, 2.0, 6.0]) == "3.0 (1.0–6.0)"
+    assert tables.spread([1.0, 2.0, 6.0], ".2f", max) == "6.00 (1.00–6.00)"
+    assert (tables.spread([1.25], ".2f"), tables.spread([])) == ("1.25", tables.NOTHING)
+    assert (tables.count(1, "seed"), tables.count(2, "seed")) == ("1 seed", "2 seeds")
 
 
 def test_systems_are_compared_at_equal_precision() -> None:

@@ -24,11 +24,7 @@ def arrows(figure: Figure, panel: int) -> int:
 def test_paths_are_shortest_paths() -> None:
     recurrent = [(i, i) for i in range(5)] + [(-1 - i, -2 - i) for i in range(4)]
     fig = complexity.paths(
-        {
-            "recurrent": [recurrent],
-            "convolution": [kernel(5, 3)] * 2,
-            "attention": [kernel(5, 5)],
-        },
+        {"recurrent": [recurrent], "convolution": [kernel(5, 3)] * 2, "attention": [kernel(5, 5)]},
         5,
     )
     assert [arrows(fig, panel) for panel in range(3)] == [5, 2, 1]

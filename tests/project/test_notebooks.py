@@ -101,9 +101,7 @@ def test_widgets_have_stable_identifiers_and_no_code(chapter: Path) -> None:
     assert None not in state[f"{2:032x}"]["state"].values()
 
 
-def test_the_normal_form_is_idempotent_and_does_not_change_its_argument(
-    chapter: Path,
-) -> None:
+def test_the_normal_form_is_idempotent_and_does_not_change_its_argument(chapter: Path) -> None:
     notebook = notebooks.read(chapter)
     notebook.cells[1].metadata["execution"] = {"iopub.execute_input": "2017-06-12"}
     notebook.cells[1].metadata["collapsed"] = True
@@ -140,10 +138,7 @@ def picture(text: str, size: int = 100) -> NotebookNode:
         (cell_with(tags=["raises-exception"]), "excludes its output"),
         (cell_with(output=new_output("error", ename="ValueError")), "raises ValueError"),
         (cell_with(output=new_output("stream", name="stderr", text="Warning: x")), "stderr"),
-        (
-            cell_with(output=new_output("stream", text="<thing at 0x7f00aa>")),
-            "define __repr__",
-        ),
+        (cell_with(output=new_output("stream", text="<thing at 0x7f00aa>")), "define __repr__"),
         (cell_with(output=picture("<Figure size 1x1>")), "picture without a text"),
         (cell_with(output=picture("A line.", 100_000)), "75 KB"),
     ],

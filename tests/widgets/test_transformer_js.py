@@ -14,14 +14,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tests.widgets.page_engine import (
-    ODD,
-    Engine,
-    captions,
-    engine,
-    pocket_sentences,
-    random_texts,
-)
+from tests.widgets.page_engine import ODD, Engine, captions, engine, pocket_sentences, random_texts
 from tfmr import checkpoint
 from tfmr.analysis import record_attention
 from tfmr.checkpoint import Checkpoint, named_weights
