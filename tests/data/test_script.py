@@ -21,6 +21,7 @@ from tfmr.data.script import main_script
         ("المكتبة", "Arabic"),
         ("किताब", "Devanagari"),
         ("Ωμέγα", "Greek"),
+        ("é, 12 + 3 = 15 €!", "Latin"),
         ("12 + 3 = 15 €!", ""),
         ("", ""),
     ],
