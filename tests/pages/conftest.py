@@ -234,13 +234,6 @@ def phone_stage(chromium: Browser, stage_address: str, stage_folder: Path) -> It
     yield from staged(chromium, stage_address, stage_folder, look, **PHONE)
 
 
-@pytest.fixture(params=["stage", "phone_stage"])
-def each_stage(request: pytest.FixtureRequest) -> "Stage":
-    """A desktop in light colours, then a phone in dark colours."""
-    found: Stage = request.getfixturevalue(request.param)
-    return found
-
-
 @pytest.fixture(scope="session")
 def moving_stage(chromium: Browser, stage_address: str, stage_folder: Path) -> Iterator["Stage"]:
     """Shows live figures with motion."""

@@ -116,7 +116,6 @@ class Stage:
         was used. Pictures of it are kept in ``dist/pictures``, for a person to look at.
         """
         name = type(figure).__name__
-        rules = (CONTRAST, NAMELESS, OVERFLOW, CLIPPED, OUTSIDE, LOW, SMALL, SPLIT)
         for width in WIDTHS:
             live = replace(self, width=width).show(figure)
             page = live.page
@@ -124,7 +123,7 @@ class Stage:
                 if operated:
                     operate(live)
                 # The size of nothing depends on the colours.
-                for theme, tested in zip(THEMES, (rules, [CONTRAST]), strict=True):
+                for theme, tested in zip(THEMES, (RULES, [CONTRAST]), strict=True):
                     self.visit.set_theme(theme)
                     found = [fault for rule in tested for fault in page.evaluate(rule)]
                     assert found == [], f"{theme}, {width}, operated: {operated}"
@@ -201,6 +200,9 @@ SPLIT = """() => [...document.querySelectorAll(".live :is(label, legend, thead t
         return split;
     })"""
 """Words that are broken over two lines."""
+
+
+RULES = (CONTRAST, NAMELESS, OVERFLOW, CLIPPED, OUTSIDE, LOW, SMALL, SPLIT)
 
 
 def operate(live: Locator) -> None:

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.pages.conftest import SITE
 from tools import dist
+from tools.site import SiteError
 
 EXAMPLE, TRANSLATION = "Zwei Hunde spielen im Schnee.", "Two dogs are playing in the snow."
 POLICY = 'meta[http-equiv="Content-Security-Policy"]'
@@ -42,42 +43,38 @@ def page(chromium: Browser) -> Iterator[Page]:
     assert found == []
 
 
-def open_page(page: Page, file: Path) -> None:
-    """Open a page with its own policy, and wait for its fonts."""
-    page.goto(file.as_uri(), wait_until="load")
-    expect(page.locator(POLICY)).to_have_count(1)
-    assert page.evaluate("document.fonts.load('18px \"Source Serif 4\"').then(f => f.length)") == 1
-
-
 def test_the_cover_works(folder: Path, page: Page) -> None:
     page.goto((folder / "index.html").as_uri())
     page.wait_for_url("**/en/index.html")
     expect(page.locator(POLICY)).to_have_count(1)
     figure = page.locator(".live-figure").first
     figure.scroll_into_view_if_needed()
-    figure.locator(".live").wait_for(timeout=10_000)
+    figure.locator(".live").wait_for()
+    assert page.evaluate("document.fonts.load('18px \"Source Serif 4\"').then(f => f.length)") == 1
     page.get_by_role("link", name=re.compile("^Start")).first.click()
     page.wait_for_url("**/en/0*.html")
 
 
 def test_the_translator_translates(folder: Path, page: Page) -> None:
-    open_page(page, folder / "en" / "translator.html")
+    page.goto((folder / "en" / "translator.html").as_uri())
+    expect(page.locator(POLICY)).to_have_count(1)
     live = page.locator(".live")
     live.get_by_label("Sentence in").fill(EXAMPLE)
     live.get_by_role("button", name="ranslate").click()
     expect(live.locator(".tra-translation")).to_have_text(TRANSLATION, timeout=60_000)
 
 
-def test_a_live_figure_works(folder: Path, page: Page) -> None:
-    open_page(page, folder / "en" / "04-self-attention.html")
-    place = page.locator(".live-figure").first
-    place.scroll_into_view_if_needed()
-    box = place.get_by_label("causal mask")
-    before = place.locator(".live-status").inner_text()
-    box.check()
-    expect(place.locator(".live-status")).not_to_have_text(before)
-
-
-def test_the_search_works(folder: Path, page: Page) -> None:
-    page.goto((folder / "en" / "search.html").as_uri() + "?q=kv+cache")
-    expect(page.locator("#search-page [role=option]").first).to_be_visible()
+def test_archive_has_the_site_and_is_reproducible(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / "en").mkdir(parents=True)
+    (site / "index.html").write_text("front")
+    (site / "en" / "index.html").write_text("cover")
+    (site / ".nojekyll").touch()
+    one, two = tmp_path / "one.zip", tmp_path / "two.zip"
+    assert dist.pack(site, one) == dist.pack(site, two) == 3
+    assert one.read_bytes() == two.read_bytes()
+    with zipfile.ZipFile(one) as archive:
+        names = ["README.txt", "en/index.html", "index.html"]
+        assert archive.namelist() == [f"{dist.FOLDER}/{name}" for name in names]
+    with pytest.raises(SiteError, match="run `make book` first"):
+        dist.pack(tmp_path / "none", one)

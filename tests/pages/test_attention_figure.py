@@ -66,8 +66,8 @@ def test_a_vector_can_be_changed(stage: Stage, vector: str, changes: dict[str, o
     agree(live, figure(**changes))
 
 
-def test_a_dot_product_can_be_set(each_stage: Stage) -> None:
-    live = each_stage.show(figure())
+def test_a_dot_product_can_be_set(phone_stage: Stage) -> None:
+    live = phone_stage.show(figure())
     choose(live, "Change", "dot products")
     agree(live, figure())
     live.get_by_label("dot product with “am”").fill("-4")
@@ -81,8 +81,8 @@ def test_a_dot_product_can_be_set(each_stage: Stage) -> None:
     agree(live, figure(causal=True))
 
 
-def test_the_keyboard_operates_it(each_stage: Stage) -> None:
-    live = each_stage.show(figure())
+def test_the_keyboard_operates_it(stage: Stage) -> None:
+    live = stage.show(figure())
     live.get_by_role("radio", name="I", exact=True).focus()
     press(live.page, "ArrowRight")
     agree(live, figure(selected=1))

@@ -1,5 +1,6 @@
 """The beam tree in the page: results, scores and the end of the search are those of the package."""
 
+import itertools
 import re
 
 import pytest
@@ -32,26 +33,24 @@ def to_the_end(live: Locator) -> int:
 
 def test_results_are_those_of_the_package(live: Locator) -> None:
     package = figure()
-    for sentence, source in enumerate(SENTENCES):
-        live.get_by_label("Source sentence").select_option(label=source)
-        for beam in BEAMS:
-            choose(live, "Beam", "1 (greedy)" if beam == 1 else str(beam))
-            for alpha in (0.0, 0.6, 2.0):
-                live.get_by_role("slider", name="length penalty").fill(str(alpha))
-                package.set_state({"sentence": sentence, "beam": beam, "alpha": alpha})
-                best, steps = package.search()
-                assert to_the_end(live) == steps
-                stated = re.search(
-                    r"Result: “(.*?)”, score (.*?), log-prob\w* (.*?)\. ", status(live)
-                )
-                assert stated is not None
-                assert stated[1] == package.translation()
-                shown = numbers(stated[2]) + numbers(stated[3])
-                assert shown == pytest.approx([best.score, best.log_prob], abs=6e-3)
+    # Each sentence, beam and penalty with each value of the two others.
+    for i, j in itertools.product(range(3), repeat=2):
+        beam, alpha = BEAMS[j], (0.0, 0.6, 2.0)[(i + j) % 3]
+        live.get_by_label("Source sentence").select_option(label=SENTENCES[i])
+        choose(live, "Beam", "1 (greedy)" if beam == 1 else str(beam))
+        live.get_by_role("slider", name="length penalty").fill(str(alpha))
+        package.set_state({"sentence": i, "beam": beam, "alpha": alpha})
+        best, steps = package.search()
+        assert to_the_end(live) == steps
+        stated = re.search(r"Result: “(.*?)”, score (.*?), log-prob\w* (.*?)\. ", status(live))
+        assert stated is not None
+        assert stated[1] == package.translation()
+        shown = numbers(stated[2]) + numbers(stated[3])
+        assert shown == pytest.approx([best.score, best.log_prob], abs=6e-3)
 
 
-def test_each_step_shows_its_candidates(each_stage: Stage, initial: BeamFigure) -> None:
-    live = each_stage.show(initial)
+def test_each_step_shows_its_candidates(phone_stage: Stage, initial: BeamFigure) -> None:
+    live = phone_stage.show(initial)
     steps = initial.searches[0]["beams"][1]["steps"]
     parents = [0.0]
     for number, step in enumerate(steps, start=1):

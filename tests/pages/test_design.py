@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64encode
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 from docutils import nodes
 from docutils.utils import new_document
 from PIL import Image
+from playwright.sync_api import Page
 
 from tests.pages.conftest import SITE, Visit
 from tests.pages.test_every_page import CHAPTERS, CUT
@@ -20,6 +22,7 @@ from tools.site import captions, card, figures, head, launch, opener
 
 FONTS = SITE / "_static" / "fonts"
 
+HEIGHTS = "all => all.map(e => e.getBoundingClientRect().height)"
 # Mean characters on the full lines of the paragraphs: all lines but the last.
 LINES = """() => {
     const counts = [];
@@ -149,47 +152,43 @@ def test_the_cover_shows_the_book_at_work(visit: Visit) -> None:
     assert visit.missing == []
     linked = set(re.findall(r'href="([\w-]+\.html)', page.locator(".cover-parts").inner_html()))
     assert set(CHAPTERS) <= linked
+    assert page.locator("article a[href='translator.html']").count()
 
 
-def test_the_translator_is_linked_if_the_book_has_it(visit: Visit) -> None:
-    page = visit.open("index.html")
-    links = page.locator("article a[href='translator.html']")
-    assert (links.count() > 0) == (SITE / "translator.html").is_file()
+@pytest.fixture
+def paper(visit: Visit) -> Iterator[Page]:
+    """A page that shows what is printed."""
+    visit.page.emulate_media(media="print")
+    yield visit.page
+    visit.page.emulate_media(media="screen")
 
 
-@pytest.mark.parametrize("name", ["04-self-attention.html", "13-inside-a-trained-model.html"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_paper_cuts_nothing_and_has_no_controls(visit: Visit, name: str, theme: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "theme"),
+    [("04-self-attention.html", "light"), ("13-inside-a-trained-model.html", "dark")],
+)
+def test_paper_cuts_nothing_and_has_no_controls(
+    visit: Visit, paper: Page, name: str, theme: str
+) -> None:
     page = visit.open(name, theme=theme, width=560)  # narrower than A4, so that code must wrap
-    page.emulate_media(media="print")
-    try:
-        assert page.evaluate(CUT) == []
-        shown = "e => e.checkVisibility()"
-        controls = ".copybtn, .bd-header-article button, .live-figure button, a.button"
-        assert not any(e.evaluate(shown) for e in page.locator(controls).all())
-        for selector in ("#pst-primary-sidebar", ".prev-next-area"):
-            assert not page.locator(selector).first.evaluate(shown)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 560
-        background = page.locator("article").evaluate("e => getComputedStyle(e).backgroundColor")
-        assert background == "rgb(255, 255, 255)"
-        ink = page.locator("article p").first.evaluate("e => getComputedStyle(e).color")
-        assert ink == "rgb(31, 41, 51)"
-    finally:
-        page.emulate_media(media="screen")
+    assert page.evaluate(CUT) == []
+    controls = ".copybtn, .bd-header-article button, .live-figure button, a.button"
+    for selector in (controls, "#pst-primary-sidebar", ".prev-next-area"):
+        shown = page.locator(selector).evaluate_all("all => all.map(e => e.checkVisibility())")
+        assert shown
+        assert not any(shown), selector
+    assert page.evaluate("document.documentElement.scrollWidth") <= 560
+    background = page.locator("article").evaluate("e => getComputedStyle(e).backgroundColor")
+    assert background == "rgb(255, 255, 255)"
+    ink = page.locator("article p").first.evaluate("e => getComputedStyle(e).color")
+    assert ink == "rgb(31, 41, 51)"
 
 
 @pytest.mark.parametrize("name", ["02-gates.html", "13-inside-a-trained-model.html"])
-def test_a_live_figure_fits_a_sheet(visit: Visit, name: str) -> None:
+def test_a_live_figure_fits_a_sheet(visit: Visit, paper: Page, name: str) -> None:
     page = visit.open(name, width=665)  # A4 without its margins: 176 mm by 259 mm
-    page.emulate_media(media="print")
-    try:
-        heights = page.locator("figure.interactive").evaluate_all(
-            "figures => figures.map(e => e.getBoundingClientRect().height)"
-        )
-        assert heights
-        assert max(heights) <= 979
-    finally:
-        page.emulate_media(media="screen")
+    heights = page.locator("figure.interactive").evaluate_all(HEIGHTS)
+    assert 0 < max(heights) <= 979
 
 
 def test_addresses_pictures_and_buttons_only_for_a_published_book(tmp_path: Path) -> None:
@@ -241,63 +240,46 @@ def test_a_caption_is_the_first_statement(alt: str, caption: str) -> None:
     assert captions.statement(alt) == caption
 
 
-def test_an_italic_caption_becomes_upright() -> None:
-    parts = [
-        nodes.emphasis("", "The pronoun"),
-        nodes.Text(" it "),
-        nodes.emphasis("", "attends to"),
-        nodes.Text(" "),
-        nodes.math("", "n"),
-        nodes.Text(" "),
-        nodes.emphasis("", "nouns."),
-        nodes.Text(" More text follows here. It is "),
-        nodes.emphasis("", "really"),
-        nodes.Text(" long."),
+def inline(text: str) -> list[nodes.Node]:
+    """Text with *italic* parts, $formulas$ and [links] as nodes."""
+    kinds = {"*": nodes.emphasis, "$": nodes.math, "[": nodes.reference}
+    pieces = re.split(r"(\*[^*]+\*|\$[^$]+\$|\[[^]]+\])", text)
+    return [
+        kinds[each[0]]("", each[1:-1]) if each[0] in kinds else nodes.Text(each)
+        for each in pieces
+        if each
     ]
-    end = captions.end_of_caption(parts)
-    assert end == 7
-    made = captions.upright(parts[:end])
-    assert "".join(part.astext() for part in made) == "The pronoun it attends to n nouns."
-    assert [part.astext() for part in made if isinstance(part, nodes.emphasis)] == ["it"]
 
 
-def test_an_italic_caption_ends_with_its_sentence() -> None:
-    def caption(*parts: nodes.Node) -> tuple[str, str]:
-        taken, rest = captions.split_caption(list(parts))
-        made = "".join(part.astext() for part in captions.upright(taken))
-        return made, "".join(part.astext() for part in rest)
-
-    sentence = nodes.emphasis("", "It attends mostly to")
-    assert caption(sentence, nodes.Text(" dog. The vectors are given.")) == (
-        "It attends mostly to dog.",
-        "The vectors are given.",
-    )
-    formula = nodes.math("", "W_h")
-    assert caption(sentence, nodes.Text(" "), formula, nodes.Text(". The rest.")) == (
-        "It attends mostly to W_h.",
-        "The rest.",
-    )
-    whole = nodes.emphasis("", "All of it.")
-    assert caption(whole, nodes.Text(" The rest. More.")) == ("All of it.", "The rest. More.")
-    assert caption(whole) == ("All of it.", "")
-    assert caption(sentence, nodes.Text(" dog.")) == ("It attends mostly to dog.", "")
-    number = nodes.Text(" 0.5. The rest.")
-    assert caption(sentence, number) == ("It attends mostly to 0.5.", "The rest.")
-    question = nodes.emphasis("", "What is it?")
-    assert caption(question, nodes.Text(" The rest. More.")) == ("What is it?", "The rest. More.")
+def marked(parts: list[nodes.Node]) -> str:
+    """The text of nodes, in the notation of :func:`inline`."""
+    marks = {nodes.emphasis: "*{}*", nodes.math: "${}$", nodes.reference: "[{}]"}
+    return "".join(marks.get(type(part), "{}").format(part.astext()) for part in parts)
 
 
 @pytest.mark.parametrize(
-    ("between", "end"),
+    ("paragraph", "caption", "rest"),
     [
-        (" a word, and one word more, then ", 3),
-        (" so many words that they are not a part of it ", 1),
-        (" it. Then ", 1),
+        ("*All of it.*", "All of it.", ""),
+        ("*All of it.* The rest. More.", "All of it.", "The rest. More."),
+        ("*What is it?* The rest. More.", "What is it?", "The rest. More."),
+        ("*It attends to* dog.", "It attends to *dog*.", ""),
+        ("*It attends to* dog. The vectors.", "It attends to *dog*.", "The vectors."),
+        ("*It attends to* $W_h$. The rest.", "It attends to $W_h$.", "The rest."),
+        ("*It attends to* 0.5. The rest.", "It attends to *0.5*.", "The rest."),
+        ("*Pronouns* it *attend to* $n$ *nouns.* It is more. It is *really* long.",
+         "Pronouns *it* attend to $n$ nouns.", "It is more. It is *really* long."),
+        ("*One.* And, with few words, *two.* More.", "One. *And, with few words*, two.", "More."),
+        ("*One.* With so many words that it ends before *two.*", "One.",
+         "With so many words that it ends before *two.*"),
+        ("*One* it. Then *two.*", "One *it*.", "Then *two.*"),
     ],
-)
-def test_an_italic_caption_continues_after_few_words(between: str, end: int) -> None:
-    parts = [nodes.emphasis("", "One"), nodes.Text(between), nodes.emphasis("", "two.")]
-    assert captions.end_of_caption(parts) == end
+)  # fmt: skip
+def test_italic_sentences_become_an_upright_caption(
+    paragraph: str, caption: str, rest: str
+) -> None:
+    taken, remaining = captions.split_caption(inline(paragraph))
+    assert (marked(captions.upright(taken)), marked(remaining)) == (caption, rest)
 
 
 def numbered(docname: str, *cells: nodes.Node) -> tuple[list[str], list[str]]:
@@ -342,39 +324,19 @@ def test_figures_are_numbered_and_take_their_captions_from_the_text() -> None:
     assert numbered("book/00-primer", cell("image/png"))[0][0].startswith("Figure 1 ")
 
 
-def test_the_first_question_is_marked() -> None:
-    section = nodes.section("", nodes.paragraph("", "One. How? Two. Why? Three."))
+@pytest.mark.parametrize(
+    ("paragraph", "parts"),
+    [
+        ("One. How? Two. Why? Three.", ["One.", "How?", "Two. Why? Three."]),
+        ("One. What do [heads] cost, and *why*? Two. [heads]",
+         ["One.", "What do [heads] cost, and *why*?", "Two. [heads]"]),
+        ("One. The [head]. Three. A [mask]. How?", ["One. The [head]. Three. A [mask].", "How?"]),
+        ("No question. At all.", ["No question. At all."]),
+    ],
+)  # fmt: skip
+def test_the_first_question_is_marked(paragraph: str, parts: list[str]) -> None:
+    section = nodes.section("", nodes.paragraph("", "", *inline(paragraph)))
     opener.mark_question(section[0])
-    assert [child.astext() for child in section] == ["One.", "How?", "Two. Why? Three."]
-    assert section[1]["classes"] == ["standfirst"]
-
-
-def test_a_question_with_links_is_marked_as_a_whole() -> None:
-    link = nodes.reference("", "heads")
-    paragraph = nodes.paragraph("", "", nodes.Text("One. What do "), link)
-    paragraph += [
-        nodes.Text(" cost, and "),
-        nodes.strong("", "why"),
-        nodes.Text("? Two. "),
-        link.copy(),
-    ]
-    section = nodes.section("", paragraph)
-    opener.mark_question(paragraph)
-    texts = [child.astext() for child in section]
-    assert texts[:2] == ["One.", "What do heads cost, and why?"]
-    assert texts[2].startswith("Two.")
-    assert link.parent is section[1]
-
-
-def test_sentences_before_the_question_are_separated() -> None:
-    paragraph = nodes.paragraph("", "One. The ", nodes.reference("", "head"))
-    paragraph += [nodes.Text(". Three. A "), nodes.reference("", "mask"), nodes.Text(". How?")]
-    section = nodes.section("", paragraph)
-    opener.mark_question(paragraph)
-    assert [child.astext() for child in section] == ["One. The head. Three. A mask.", "How?"]
-
-
-def test_a_paragraph_without_a_question_stays() -> None:
-    section = nodes.section("", nodes.paragraph("", "No question. At all."))
-    opener.mark_question(section[0])
-    assert [child.astext() for child in section] == ["No question. At all."]
+    assert [marked(child.children) for child in section] == parts
+    questions = [i for i, child in enumerate(section) if child["classes"] == ["standfirst"]]
+    assert questions == ([1] if len(parts) > 1 else [])

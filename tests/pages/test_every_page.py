@@ -215,9 +215,3 @@ def test_the_download_button_gives_the_standalone_notebook(path: Path) -> None:
     text = (SITE / f"{path.stem}.html").read_text(encoding="utf-8")
     [link] = set(re.findall(r'href="(_sources/[^"]+\.ipynb)"', text))
     assert (SITE / link).read_bytes() == path.read_bytes()
-
-
-def test_front_door() -> None:
-    text = (SITE.parent / "index.html").read_text(encoding="utf-8")
-    assert 'url=en/index.html"' in text
-    assert '<a href="en/index.html">' in text

@@ -84,9 +84,9 @@ def value_of(formula: str) -> float:
     return float(eval(text, {"__builtins__": {}}, functions))
 
 
-def test_numbers_after_mouse_and_keyboard(each_stage: Stage) -> None:
+def test_numbers_after_mouse_and_keyboard(phone_stage: Stage) -> None:
     figure = gates_figure(step=4, unit=2)
-    live = each_stage.show(figure)
+    live = phone_stage.show(figure)
     agree(live, figure)
     choose(live, "Cell", "GRU")
     choose(live, "Unit", "3")

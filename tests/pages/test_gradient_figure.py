@@ -49,8 +49,8 @@ def agree(live: Locator, figure: GradientFigure, radius: float, slope: float, le
     assert f"The measured median of “RNN, radius {radius}” is {middle}: " in line
 
 
-def test_numbers_after_mouse_and_keyboard(each_stage: Stage, figure: GradientFigure) -> None:
-    live = each_stage.show(figure)
+def test_numbers_after_mouse_and_keyboard(phone_stage: Stage, figure: GradientFigure) -> None:
+    live = phone_stage.show(figure)
     agree(live, figure, 1.1, 1.0, 60)
     assert "= 304: the gradient explodes. The measured median of “RNN, radius 1.1” is " in status(
         live

@@ -96,9 +96,9 @@ def test_the_small_maps_have_the_weights(stage: Stage) -> None:
     assert (found - expected).max() < 1 / 8
 
 
-def test_any_sentence_is_computed_in_the_page(each_stage: Stage) -> None:
+def test_any_sentence_is_computed_in_the_page(phone_stage: Stage) -> None:
     figure = HeadsFigure(measure="distance")
-    live = each_stage.show(figure)
+    live = phone_stage.show(figure)
     page = live.page
     live.get_by_label("Sentence in German").focus()
     press(page, "Control+A")

@@ -313,34 +313,34 @@ def test_every_figure_is_synchronised_with_python(figures_notebook: Lab, name: s
         lab.page.wait_for_function(
             "([e, text, equal]) => (e.innerText.replace('Unchanged: ', '') === text) === equal",
             arg=[live.element_handle(), text, equal],
+            polling=100,
         )
 
     def python_has(expected: Any) -> None:
         # JupyterLab sends the changes of a busy widget later than it draws them.
         for _ in range(300):
-            if python(traits) == expected:
+            if python(state) == expected:
                 return
             lab.page.wait_for_timeout(200)
-        assert python(traits) == expected
+        assert python(state) == expected
 
+    lab.execute("notebook:clear-all-cell-outputs")
     lab.evaluate(MADE.format(name=name, state=json.dumps(FIGURES[name])))
     live = lab.page.locator(".live").last
     live.wait_for()
-    traits = "{k: getattr(live, k) for k in state}"
-    first, text = python(traits), live.inner_text()
+    state = "{k: getattr(live, k) for k in state}"
+    first, text = python(state), live.inner_text()
     operate(live)
-    second = python(traits)
+    second = python(state)
     changed = [key for key in first if first[key] != second[key]]
     assert changed, "no control changed a trait"
     live.get_by_role("button", name="Reset").click()
     becomes(text, True)
     python_has(first)
-    for key in changed:
-        lab.evaluate(f"live.{key} = json.loads({json.dumps(second[key])!r})")
-    becomes(text, False)
-    for key in changed:
-        lab.evaluate(f"live.{key} = json.loads({json.dumps(first[key])!r})")
-    becomes(text, True)
+    for traits, equal in ((second, False), (first, True)):
+        lines = [f"live.{key} = json.loads({json.dumps(traits[key])!r})" for key in changed]
+        lab.evaluate("\n".join(lines))
+        becomes(text, equal)
 
 
 def test_the_translator_gets_its_model_from_python(lab: Lab) -> None:

@@ -3,14 +3,12 @@
 The pages of the stage forbid inline scripts, ``eval`` and other hosts by a Content-Security-Policy.
 """
 
-from urllib.parse import urlsplit
-
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.pages.conftest import SITE, Visit, page_names
+from tests.pages.conftest import SITE, page_names
 from tests.pages.live import Stage, status, write_page
-from tests.pages.test_attention_figure import agree, figure
+from tests.pages.test_attention_figure import figure
 from tfmr.widgets import linker
 
 WITH_FIGURES = [
@@ -25,38 +23,24 @@ def requests(page: Page) -> list[str]:
     return made
 
 
-def test_every_figure_is_on_a_page_and_runs(visit: Visit) -> None:
+def test_every_figure_is_on_a_page_and_runs_from_a_disk(chromium: Browser) -> None:
+    page = chromium.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
     seen = set()
     for name in WITH_FIGURES:
-        page = visit.open(name)
-        assert visit.errors == []
+        page.goto((SITE / name).as_uri())
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
         for place in page.locator(".live-figure").all():
-            assert place.get_attribute("data-live") == "ready"
+            place.locator(".live").wait_for()
             expect(place.locator(".live-figure__note")).to_be_hidden()
-        loaded = page.locator("script[src*='/_static/widgets/'], script[src*='widgets/']")
-        addresses = (urlsplit(str(s.get_attribute("src"))).path for s in loaded.all())
-        seen |= {address.rpartition("/")[2] for address in addresses}
+        sources = page.locator("script[src*='_static/widgets/']").evaluate_all(
+            "all => all.map(script => new URL(script.src).pathname.split('/').pop())"
+        )
+        seen |= set(sources)
+    page.close()
+    assert errors == []
     assert {f"{name}.js" for name in linker.figures()} <= seen
-
-
-@pytest.mark.parametrize("name", WITH_FIGURES)
-def test_pages_work_from_a_disk(chromium: Browser, name: str) -> None:
-    page = chromium.new_page()
-    page.goto((SITE / name).as_uri())
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    places = page.locator(".live-figure")
-    for i in range(places.count()):
-        places.nth(i).locator(".live").wait_for(timeout=10_000)
-    page.close()
-
-
-def test_it_works_from_a_disk_under_the_policy(stage: Stage, chromium: Browser) -> None:
-    page = chromium.new_page()
-    page.goto(write_page(stage.folder, figure()).as_uri())
-    live = page.locator(".live")
-    live.get_by_label("causal mask").check()
-    agree(live, figure(causal=True))
-    page.close()
 
 
 def test_code_is_loaded_when_the_figure_comes_near(stage: Stage, chromium: Browser) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page, Route
 
-from tests.pages.conftest import SITE, page_names, serve
+from tests.pages.conftest import SITE, Visit, page_names, serve
 from tests.pages.reference import ALIKE, OPENED
 
 KB = 1000
@@ -119,6 +119,15 @@ def test_a_page_is_light_and_steady(load: Load, name: str) -> None:
 def test_every_generated_page_is_light() -> None:
     for name in ALIKE:
         assert compressed(name) < WORDS, name
+
+
+def test_the_text_does_not_move_when_the_contents_beside_it_arrive(visit: Visit) -> None:
+    """They are behind the text of a long page."""
+    page = visit.open("12-decoding.html")
+    place = "() => document.querySelector('article').getBoundingClientRect().toJSON()"
+    before = page.evaluate(place)
+    page.evaluate("() => document.querySelector('#pst-secondary-sidebar').remove()")
+    assert page.evaluate(place) == before
 
 
 def held(page: Page, address: str) -> list[Route]:

@@ -32,8 +32,8 @@ def live(stage: Stage) -> Locator:
     return stage.show(MergesFigure(WORDS, word="bringing"))
 
 
-def test_every_step_is_that_of_the_package(each_stage: Stage) -> None:
-    live = each_stage.show(MergesFigure(WORDS, word="bringing"))
+def test_every_step_is_that_of_the_package(phone_stage: Stage) -> None:
+    live = phone_stage.show(MergesFigure(WORDS, word="bringing"))
     for step in range(7):
         agree(live, MergesFigure(WORDS, word="bringing", step=step))
         live.get_by_role("button", name="Next").click()

@@ -85,8 +85,8 @@ def curve(live: Locator, index: int) -> list[tuple[float, float]]:
     ]
 
 
-def test_sinusoidal_positions_by_mouse(each_stage: Stage) -> None:
-    live = each_stage.show(PositionsFigure())
+def test_sinusoidal_positions_by_mouse(phone_stage: Stage) -> None:
+    live = phone_stage.show(PositionsFigure())
     agree(live, PositionsFigure())
     slider(live, "Position m").fill("40")
     slider(live, "Position n").fill("7")
@@ -120,8 +120,8 @@ def test_sinusoidal_positions_by_mouse(each_stage: Stage) -> None:
     agree(live, PositionsFigure(size=4, base=100, m=40, n=7, pair=1))
 
 
-def test_rotary_positions_by_keyboard(each_stage: Stage) -> None:
-    live = each_stage.show(PositionsFigure())
+def test_rotary_positions_by_keyboard(stage: Stage) -> None:
+    live = stage.show(PositionsFigure())
     live.get_by_role("radio", name="sinusoidal").focus()
     press(live.page, "ArrowRight")
     agree(live, PositionsFigure(encoding="rotary"))

@@ -1,15 +1,11 @@
-"""The book as a PDF and as an archive."""
-
-import zipfile
-from pathlib import Path
+"""The book as a PDF."""
 
 import pytest
 from playwright.sync_api import Browser
 from pypdf import PdfReader
 
 from tests.pages.conftest import SITE
-from tools import dist, pdf
-from tools.site import SiteError
+from tools import pdf
 
 PAGES = [("02-gates", "Before the Transformer"), ("glossary", "Appendices")]
 
@@ -64,33 +60,3 @@ def test_pdf_has_every_line_of_code(printed: PdfReader, chromium: Browser) -> No
     text = "".join("".join(sheet.extract_text().split()) for sheet in printed.pages)
     for line in lines.splitlines():
         assert "".join(line.split())[:30] in text
-
-
-def test_archive_has_the_site_and_is_reproducible(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    (site / "en").mkdir(parents=True)
-    (site / "index.html").write_text("front")
-    (site / "en" / "index.html").write_text("cover")
-    (site / ".nojekyll").touch()
-    one, two = tmp_path / "one.zip", tmp_path / "two.zip"
-    assert dist.pack(site, one) == dist.pack(site, two) == 3
-    assert one.read_bytes() == two.read_bytes()
-    with zipfile.ZipFile(one) as archive:
-        names = ["README.txt", "en/index.html", "index.html"]
-        assert archive.namelist() == [f"{dist.FOLDER}/{name}" for name in names]
-    with pytest.raises(SiteError, match="run `make book` first"):
-        dist.pack(tmp_path / "none", one)
-
-
-@pytest.mark.parametrize("name", ["index.html", "04-self-attention.html"])
-def test_the_site_works_from_files(chromium: Browser, name: str) -> None:
-    page = chromium.new_page(viewport={"width": 1280, "height": 900})
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto((SITE / name).as_uri())
-    figure = page.locator(".live-figure").first
-    figure.scroll_into_view_if_needed()
-    figure.locator("[role=group]").wait_for(timeout=5000)
-    assert page.evaluate("document.fonts.load('18px \"Source Serif 4\"').then(f => f.length)") == 1
-    assert errors == []
-    page.close()

@@ -67,8 +67,8 @@ def map_agrees(live: Locator, index: int, word: int) -> None:
     assert frame.get_attribute("y") == ground.get_attribute("y")
 
 
-def test_every_step_is_that_of_the_record(each_stage: Stage) -> None:
-    live = each_stage.show(ReplayFigure(RECORD))
+def test_every_step_is_that_of_the_record(phone_stage: Stage) -> None:
+    live = phone_stage.show(ReplayFigure(RECORD))
     map_agrees(live, 0, 0)
     for index in range(len(ROWS)):
         agree(live, index, 0)
@@ -110,8 +110,8 @@ def test_the_text_has_the_entropies_of_the_record(stage: Stage) -> None:
     assert numbers(live.locator(".live-shows").inner_text()) == pytest.approx(expected, abs=0.0051)
 
 
-def test_the_keyboard_operates_it(each_stage: Stage) -> None:
-    live = each_stage.show(ReplayFigure(RECORD))
+def test_the_keyboard_operates_it(stage: Stage) -> None:
+    live = stage.show(ReplayFigure(RECORD))
     training(live).focus()
     press(live.page, "End", "ArrowLeft")
     step = ROWS[-2]["step"]

@@ -73,9 +73,9 @@ def agree(live: Locator, figure: SamplingFigure) -> None:
     assert samples[1::2] == pytest.approx([number for _, number in pairs], abs=0.06)
 
 
-def test_by_mouse(each_stage: Stage) -> None:
+def test_by_mouse(phone_stage: Stage) -> None:
     figure = sampling_figure()
-    live = each_stage.show(figure)
+    live = phone_stage.show(figure)
     agree(live, figure)
     live.get_by_role("button", name="Sample 100").click()
     live.get_by_role("button", name="Sample 1", exact=True).click()
@@ -93,9 +93,9 @@ def test_by_mouse(each_stage: Stage) -> None:
     expect(live.locator(".sam-last")).to_have_text(f"Last samples: {', '.join(last)}")
 
 
-def test_by_keyboard_with_the_arithmetic_of_a_token(each_stage: Stage) -> None:
+def test_by_keyboard_with_the_arithmetic_of_a_token(stage: Stage) -> None:
     figure = sampling_figure()
-    live = each_stage.show(figure)
+    live = stage.show(figure)
     slider(live, "Top-k").focus()
     press(live.page, "End", *["ArrowLeft"] * 12)  # the fifth of 17 values
     slider(live, "Temperature").focus()

@@ -64,8 +64,8 @@ def test_the_curves_have_the_values_of_the_record(stage: Stage) -> None:
     assert path[1::2] == pytest.approx(heights, abs=0.06)
 
 
-def test_keyboard_and_mouse_operate_it(each_stage: Stage) -> None:
-    live = each_stage.show(StreamFigure(RECORD))
+def test_keyboard_and_mouse_operate_it(phone_stage: Stage) -> None:
+    live = phone_stage.show(StreamFigure(RECORD))
     training(live).focus()
     press(live.page, "ArrowRight", "ArrowRight")
     expect(training(live)).to_have_attribute("aria-valuetext", "after 30 steps")
