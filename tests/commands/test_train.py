@@ -249,8 +249,6 @@ def test_a_time_budget_that_ends_early_is_reported(train) -> None:
     readme = Path("a/README.md").read_text("utf-8")
     assert remark in readme
     assert "target tokens per second" in readme
-    _, err = train("--minutes", 0.002, "--out", "b", overrides=("train.warmup=1",))
-    assert "budget ended" not in err
     _, err = train("--steps", 2, "--out", "c")
     assert "budget ended" not in err
 

@@ -378,6 +378,21 @@ def test_a_stop_before_the_first_step_leaves_no_file(
     assert names(tmp_path) == []
 
 
+def test_few_steps_of_a_time_budget_are_fewer_than_twice_the_warmup(
+    tmp_path: Path, corpus: Corpus
+) -> None:
+    in_minutes = RECIPE.with_overrides({"budget.steps": (), "budget.minutes": (0.5, 1.0)})
+    for recipe, seconds, steps, few in (
+        (in_minutes, 60.0, 19, True),
+        (in_minutes, 60.0, 20, False),
+        (in_minutes, 59.9, 19, False),
+        (RECIPE, 60.0, 19, False),
+    ):
+        run = Run(tmp_path, corpus, recipe)
+        run.trainer.seconds, run.trainer.steps_done = seconds, steps
+        assert (f"after {steps} steps" in run.few_steps) == few
+
+
 def test_divergence_leaves_the_last_checkpoint(
     tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
