@@ -37,6 +37,7 @@ REJECTED = {
     "```{literalinclude} ../tfmr/attention.py\n```": "MyST",
     "````{exercise}\nText.\n````": "MyST",
     ":::{note}\nText.\n:::": "MyST",
+    "~~~{note}\nText.\n~~~": "MyST",
     "By {cite:t}`vaswani2017attention`.": "MyST",
     "A {term}`softmax`.": "MyST",
     "(section-a)=\n## A": "MyST",
