@@ -533,6 +533,21 @@ def test_the_best_model_is_used_and_the_last_one_resumed(
     assert "best.safetensors" in (tmp_path / "README.md").read_text("utf-8")
 
 
+@pytest.mark.parametrize("name", ["best.safetensors", "checkpoints/00000004.safetensors"])
+def test_a_damaged_model_is_reported_before_the_training_goes_on(
+    tmp_path: Path, corpus: Corpus, losses: list[float], name: str
+) -> None:
+    losses += [5.0, 3.0]
+    averaging = {"checkpoints.average": 2, "checkpoints.average_every": 2}
+    recipe = VALIDATING.with_overrides(averaging)
+    Run(tmp_path, corpus, recipe).train(steps=[4], quiet=True)
+    Run(tmp_path, corpus, recipe, resume=True)
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(TfmrError, match=path.name):
+        Run(tmp_path, corpus, recipe, resume=True)
+
+
 def test_patience_ends_the_training(tmp_path: Path, corpus: Corpus, losses: list[float]) -> None:
     losses += [5.0, 4.0, 4.5, 4.1, 4.2, 1.0]
     recipe = VALIDATING.with_overrides({"evaluation.patience": 3})

@@ -211,6 +211,9 @@ class Run:
             f"{len(self.curve)}: restore it, or train in another folder",
         )
         self._started_in = vars(state)
+        # Both read files of the folder: report a damaged one before the training goes on.
+        self.current_model()
+        self.best_model()
 
     def metadata(self) -> dict[str, Any]:
         """JSON values that describe the run, sufficient to repeat it."""
