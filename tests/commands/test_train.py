@@ -164,7 +164,7 @@ def test_a_trained_model_is_fine_tuned(train, rejected) -> None:
     assert not Path("d").exists()
 
 
-def test_the_folder_is_named_like_the_recipe_which_a_resume_reads(train) -> None:
+def test_the_folder_is_named_like_the_recipe_which_a_resume_reads(train, rejected) -> None:
     Path("own.toml").write_text(find_recipe("pocket").with_overrides({"train.warmup": 9}).to_toml())
     train("--recipe", "own.toml", "--steps", 2, "--direction", "en-ko")
     folder = Path("runs/own-en-ko")
@@ -172,6 +172,10 @@ def test_the_folder_is_named_like_the_recipe_which_a_resume_reads(train) -> None
     rows, _ = train("--out", folder, "--direction", "en-ko", "--steps", 3, "--resume")
     assert [row["step"] for row in rows] == [2, 3]
     assert read_recipe(folder / "recipe.toml").train.warmup == 9
+    (folder / "recipe.toml").unlink()
+    message = rejected("train", "--out", folder, "--steps", 4, "--resume")
+    assert str(folder / "recipe.toml") in message
+    assert "--recipe" in message
     train("--steps", 2, overrides=("train.warmup=9",))
     assert Path("runs/pocket-en-fr/recipe.toml").exists()
 

@@ -151,6 +151,11 @@ class Train:
             if recipe is None:
                 used = folder / "recipe.toml"
                 resumes = self.resume and used.is_file()
+                require(
+                    resumes or not (self.resume and (folder / "model.safetensors").is_file()),
+                    f"{used} has the settings of the run, which --resume needs, and is missing: "
+                    "restore it, or give the settings by --recipe and --set",
+                )
                 recipe = read_recipe(used) if resumes else find_recipe(corpus_name)
             recipe = self._override(base.adapt(recipe) if base else recipe)
             self._run(folder, corpus, recipe, base, world)
