@@ -14,8 +14,8 @@ from tfmr.errors import require
 if TYPE_CHECKING:
     from tfmr.train.config import Recipe
 
+# Two aligned text files, or one table.
 Files = Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE [FILE]")]
-"""Two aligned text files, or one table."""
 
 
 @dataclass(frozen=True)
