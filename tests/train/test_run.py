@@ -5,7 +5,7 @@ import dataclasses
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,16 @@ import pytest
 import torch
 
 import tfmr
-from tfmr import checkpoint, registry
+from tfmr import checkpoint
 from tfmr.checkpoint import load_translator, named_weights
-from tfmr.data import pocket
 from tfmr.data.corpus import Corpus, StreamedPairs
 from tfmr.errors import TfmrError
 from tfmr.train.config import Recipe, read_recipe
-from tfmr.train.evaluation import Evaluator, ValidationResult, best_validation, mean_loss
-from tfmr.train.metadata import RunState, commit, corpus_fingerprint, differences, resume_key
-from tfmr.train.report import readme_text
+from tfmr.train.evaluation import Evaluator, best_validation, mean_loss
+from tfmr.train.metadata import commit, corpus_fingerprint
 from tfmr.train.run import Run
 from tfmr.train.run_dir import curve_csv, locked, read_curve, write_text
-from tfmr.train.trainer import Progress, StepRecord
+from tfmr.train.trainer import StepRecord
 from tfmr.translator import Translator
 
 RECIPE = Recipe.from_dict(
@@ -48,25 +46,6 @@ AVERAGING = WITHOUT_EMA.with_overrides(
 FILES = [
     *("README.md", "curve.csv", "model.safetensors", "recipe.toml", "samples.tsv", "scores.json"),
 ]
-
-
-@pytest.fixture(scope="module")
-def corpus() -> Corpus:
-    return pocket.split("en-fr", train=400, valid=4, test=5)
-
-
-@pytest.fixture
-def losses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The losses that the following validations return, every two steps."""
-    values: list[float] = []
-
-    def validate(
-        evaluator: Evaluator, model: Translator, step: int, seconds: float
-    ) -> ValidationResult:
-        return ValidationResult(step, seconds, values[step // 2 - 1], None)
-
-    monkeypatch.setattr(Evaluator, "validate", validate)
-    return values
 
 
 def start(folder: Path, corpus: Corpus, steps: int = 4, recipe: Recipe = RECIPE) -> Run:
@@ -533,21 +512,6 @@ def test_the_best_model_is_used_and_the_last_one_resumed(
     assert "best.safetensors" in (tmp_path / "README.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", ["best.safetensors", "checkpoints/00000004.safetensors"])
-def test_a_damaged_model_is_reported_before_the_training_goes_on(
-    tmp_path: Path, corpus: Corpus, losses: list[float], name: str
-) -> None:
-    losses += [5.0, 3.0]
-    averaging = {"checkpoints.average": 2, "checkpoints.average_every": 2}
-    recipe = VALIDATING.with_overrides(averaging)
-    Run(tmp_path, corpus, recipe).train(steps=[4], quiet=True)
-    Run(tmp_path, corpus, recipe, resume=True)
-    path = tmp_path / name
-    path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(TfmrError, match=path.name):
-        Run(tmp_path, corpus, recipe, resume=True)
-
-
 def test_patience_ends_the_training(tmp_path: Path, corpus: Corpus, losses: list[float]) -> None:
     losses += [5.0, 4.0, 4.5, 4.1, 4.2, 1.0]
     recipe = VALIDATING.with_overrides({"evaluation.patience": 3})
@@ -637,83 +601,3 @@ def test_checkpoints_of_later_steps_are_not_averaged(tmp_path: Path, corpus: Cor
     straight.train(quiet=True)
     models = (load_translator(run.folder)[0] for run in (resumed, straight))
     assert_same_weights(*models)
-
-
-@pytest.fixture(scope="module")
-def complete(tmp_path_factory: pytest.TempPathFactory, corpus: Corpus) -> Path:
-    """A run directory with a validation, an evaluation and a checkpoint."""
-    run = Run(tmp_path_factory.mktemp("runs") / "run", corpus, VALIDATING)
-    run.train(steps=[2], quiet=True)
-    return run.folder
-
-
-def damaged(value: object) -> Iterator[object]:
-    """Values of another type or with a part missing, changed or added."""
-    wrong: list[object] = [None, -1, 1.5, "x", True, [], {}, ["x"], {"x": "x"}, math.nan]
-    yield from (other for other in wrong if type(other) is not type(value))
-    if isinstance(value, dict):
-        for name in value:
-            yield {key: item for key, item in value.items() if key != name}
-            yield from ({**value, name: item} for item in damaged(value[name]))
-    if isinstance(value, list) and value:
-        yield from ([item, *value[1:]] for item in damaged(value[0]))
-
-
-def test_damaged_metadata_is_an_error_of_one_line(complete: Path) -> None:
-    metadata = checkpoint.load(complete / "model.safetensors").metadata
-    assert all(metadata[name] for name in ("scores", "validations", "samples"))
-    RunState.from_metadata(metadata, "it")
-    messages = []
-    for changed in filter(lambda value: isinstance(value, dict), damaged(metadata)):
-        try:
-            state = RunState.from_metadata(changed, "it")
-            registry.structure(Progress, state.trainer, "it")
-            resume_key(vars(state))
-            readme_text("x", metadata, state.scores, state.samples, "")
-            differences(vars(state), {"versions": {"x": 1}, "hardware": {"x": 1}})
-        except TfmrError as error:
-            messages.append(str(error))
-    assert not [text for text in messages if not text.startswith("it") or "\n" in text]
-    assert len(messages) > 300
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"trainer": {"step": 2}}, "epoch"),
-        ({"trainer": None}, "trainer"),
-        ({"recipe": []}, "recipe"),
-        ({"scores": [{"step": 1}]}, "minutes"),
-        ({"validations": [{"step": 1}]}, "validations"),
-        ({"processes": "2"}, "processes"),
-        ({"versions": 1}, "versions"),
-    ],
-)
-def test_a_run_with_damaged_metadata_is_not_resumed(
-    tmp_path: Path, complete: Path, corpus: Corpus, changes: dict, message: str
-) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(complete, folder)
-    path = folder / "model.safetensors"
-    saved = checkpoint.load(path, with_state=True)
-    checkpoint.save(path, dataclasses.replace(saved, metadata=saved.metadata | changes))
-    before = contents(folder)
-    with pytest.raises(TfmrError, match=message) as error:
-        Run(folder, corpus, VALIDATING, resume=True)
-    assert "\n" not in str(error.value)
-    assert contents(folder) == before
-
-
-@pytest.mark.parametrize(
-    "text", ["", "step\n", "step,loss\n1,2\n", "\0\n", "\xff", "{header}\n{row}\n", "{header}\n"]
-)
-def test_a_run_with_a_damaged_curve_is_not_resumed(
-    tmp_path: Path, complete: Path, corpus: Corpus, text: str
-) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(complete, folder)
-    path = folder / "curve.csv"
-    header, row, _ = path.read_text("utf-8").splitlines()
-    path.write_bytes(text.format(header=header, row=row).encode("latin-1"))
-    with pytest.raises(TfmrError, match=r"curve\.csv"):
-        Run(folder, corpus, VALIDATING, resume=True)

@@ -2,13 +2,15 @@
 
 From Python::
 
-    from tfmr.data.own_files import load_files
+    from tfmr.data import corpora
     from tfmr.data.report import DataReport
     from tfmr.data.tokenizer import Tokenizer
 
-    corpus = load_files(["train.de", "train.en"], "de", "en")
-    tokenizer = Tokenizer.train_bpe((text for pair in corpus.train for text in pair), 5000)
+    corpus = corpora.load("pocket", "en-fr")
+    tokenizer = Tokenizer.train_bpe((text for pair in corpus.train for text in pair), 500)
     print(DataReport.of(corpus, tokenizer, max_length=128))
+
+:func:`tfmr.data.own_files.load_files` loads your own files instead.
 """
 
 from collections import Counter

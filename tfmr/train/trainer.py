@@ -185,13 +185,15 @@ class Trainer:
                 (batch_loss * self.world.size).backward()
             losses.append(batch_loss.detach())
         loss = torch.stack(losses).sum()
+        if not self._steps_ahead:
+            total = self.world.all_reduce(float(loss))
+            loss = torch.tensor(total, dtype=torch.float64, device=self.device)
         grad_norm = full_tensor(clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm))
         if self._steps_ahead:
             self._diverged = torch.maximum(self._diverged, (~(loss + grad_norm).isfinite()).float())
             # With this attribute at 1, which PyTorch's gradient scaler uses, Adam changes nothing.
             self.optimizer.found_inf = self._diverged  # type: ignore[attr-defined]
         else:
-            loss = torch.tensor(self.world.all_reduce(float(loss)), dtype=torch.float64)
             self._check_finite(self.steps_done + 1, float(loss), float(grad_norm))
 
         self.between_steps = False
