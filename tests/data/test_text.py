@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tfmr import translate
 from tfmr.checkpoint import load_translator
 from tfmr.data import pocket
-from tfmr.data.corpora import load_files
+from tfmr.data.own_files import load_files
 from tfmr.data.text import canonical, from_form, to_form
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError
@@ -76,10 +76,10 @@ def test_corpus_files_are_read_in_one_spelling(tmp_path, text: str) -> None:
     for name, sentence in (("clean", CLEAN), ("other", text)):
         lines = [f"{i} {sentence}" if i % 3 else f"{sentence}" for i in range(9)]
         (tmp_path / name).write_bytes("".join(f"{line}\n" for line in lines).encode())
-    clean, other = (load_files(tmp_path / name, tmp_path / name) for name in ("clean", "other"))
-    assert clean == other
-    mixed = load_files(tmp_path / "other", tmp_path / "clean")
-    assert [mixed.train, mixed.valid, mixed.test] == [clean.train, clean.valid, clean.test]
+    paths = ("clean", "clean"), ("other", "other"), ("other", "clean")
+    clean, *others = (load_files([tmp_path / name for name in pair]) for pair in paths)
+    for other in others:
+        assert [other.train, other.valid, other.test] == [clean.train, clean.valid, clean.test]
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,9 @@ def test_a_published_book(book: Path, tmp_path: Path, chromium: Browser) -> None
     (book / "pyproject.toml").write_text(f"[project]\n{urls}", encoding="utf-8")
     site = tmp_path / "site"
     pages = build.build(book, site)
-    assert sorted(path.name for path in site.iterdir()) == [".nojekyll", "en", "index.html"]
+    assert sorted(path.name for path in site.iterdir()) == [
+        *(".nojekyll", "404.html", "en", "index.html")
+    ]
     # The marks of the steps.
     text = (pages / f"{CHAPTER}.html").read_text(encoding="utf-8")
     assert "<title>4 Self-attention" in text

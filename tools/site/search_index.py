@@ -25,9 +25,13 @@ INDEX = Path("_static", "search", "index.js")
 SECTION, TERM, EXERCISE, REFERENCES, API = range(5)
 """Kinds of entries, which the ranking distinguishes."""
 
-LEFT_OUT = ("book/bibliography", "book/api/figures-", "book/api/widgets-")
-"""Pages without entries: the papers stand in the references of the chapters that cite them, and the
-static and the live figures have the subjects of chapters."""
+LEFT_OUT = (
+    "book/bibliography",
+    *(f"book/api/{name}-" for name in ("commands", "figures", "widgets")),
+)
+"""Pages without entries: the papers stand in the references of the chapters that cite them, the
+options of a command in its ``--help``, and the static and the live figures have the subjects of
+chapters."""
 
 COMPOUND = re.compile(r"\b([A-Za-z]+(?:_[A-Za-z0-9]+)+|[A-Z]\w*[a-z][A-Z]\w*)\(")
 TORCH = re.compile(r"\b(?:torch|nn|F)\.([A-Za-z]\w+)")
