@@ -139,7 +139,9 @@ def section_entries(docname: str, section: nodes.section, top: bool = False) -> 
     nested = (nodes.section, nodes.bullet_list) if docname == PAGE else nodes.section
     own = without_solutions([child for child in section.children if not isinstance(child, nested)])
     title = prose(own[:1])
-    text, code = prose(own[1:]), identifiers(own[1:])
+    # Of a module, the summary and one paragraph: the page of the reference has the rest.
+    body = own[1:3] if docname.startswith("book/api/") else own[1:]
+    text, code = prose(body), identifiers(own[1:])
     anchor = "" if top else section["ids"][0]
     if top or text or code:
         yield Entry(kind_of(docname, title, top), title, anchor, text, code)
