@@ -54,11 +54,20 @@ def test_indices_become_html(tex: str, html: str) -> None:
     assert html_scripts(escape(marked_math(tex))) == html
 
 
-def test_the_end_of_an_anchor_that_is_the_title_is_left_out() -> None:
-    name = search.Entry(search.API, "Mask.apply", "tfmr.mask.Mask.apply", "", "")
-    assert search.shortened(name).anchor == "tfmr.mask."
-    heading = search.Entry(search.SECTION, "masks", "masks", "", "")
-    assert search.shortened(heading) == heading
+@pytest.mark.parametrize(
+    ("title", "anchor", "stored"),
+    [
+        ("Mask.apply", "tfmr.mask.Mask.apply", "tfmr.mask."),
+        ("What the mask hides, and why", "what-the-mask-hides-and-why", "-"),
+        ("Why divide by √d_k", "why-divide-by-sqrt-d-k", "why-divide-by-sqrt-d-k"),
+        ("Self-attention", "", ""),
+    ],
+)
+def test_what_an_anchor_repeats_of_its_title_is_left_out(
+    title: str, anchor: str, stored: str
+) -> None:
+    entry = search.Entry(search.SECTION, title, anchor, "", "")
+    assert search.shortened(entry) == entry._replace(anchor=stored)
 
 
 def section(title: str, *children: nodes.Node) -> nodes.section:

@@ -25,13 +25,9 @@ INDEX = Path("_static", "search", "index.js")
 SECTION, TERM, EXERCISE, REFERENCES, API = range(5)
 """Kinds of entries, which the ranking distinguishes."""
 
-LEFT_OUT = (
-    "book/bibliography",
-    *(f"book/api/{name}-" for name in ("commands", "figures", "widgets")),
-)
-"""Pages without entries: the papers stand in the references of the chapters that cite them, the
-options of a command in its ``--help``, and the static and the live figures have the subjects of
-chapters."""
+LEFT_OUT = ("book/bibliography", "book/api/figures-", "book/api/widgets-")
+"""Pages without entries: the papers stand in the references of the chapters that cite them, and the
+static and the live figures have the subjects of chapters."""
 
 COMPOUND = re.compile(r"\b([A-Za-z]+(?:_[A-Za-z0-9]+)+|[A-Z]\w*[a-z][A-Z]\w*)\(")
 TORCH = re.compile(r"\b(?:torch|nn|F)\.([A-Za-z]\w+)")
@@ -139,9 +135,7 @@ def section_entries(docname: str, section: nodes.section, top: bool = False) -> 
     nested = (nodes.section, nodes.bullet_list) if docname == PAGE else nodes.section
     own = without_solutions([child for child in section.children if not isinstance(child, nested)])
     title = prose(own[:1])
-    # Of a module, the summary and one paragraph: the page of the reference has the rest.
-    body = own[1:3] if docname.startswith("book/api/") else own[1:]
-    text, code = prose(body), identifiers(own[1:])
+    text, code = prose(own[1:]), identifiers(own[1:])
     anchor = "" if top else section["ids"][0]
     if top or text or code:
         yield Entry(kind_of(docname, title, top), title, anchor, text, code)
@@ -195,10 +189,21 @@ def entries(docname: str, doctree: nodes.document) -> list[Entry]:
     return list(with_names_once(section_entries(docname, top, top=True))) if top is not None else []
 
 
+def slug(title: str) -> str:
+    """The anchor that Sphinx makes of most titles."""
+    return re.sub("[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
 def shortened(entry: Entry) -> Entry:
-    """An API entry without the end of its anchor that is its title; the browser adds it again."""
-    whole = entry.anchor.endswith(f".{entry.title}")
-    return entry._replace(anchor=entry.anchor.removesuffix(entry.title)) if whole else entry
+    """An entry without what its anchor repeats of its title; the browser adds it again.
+
+    The anchor of an API entry ends with its title; that of a section is often its :func:`slug`.
+    """
+    if entry.anchor.endswith(f".{entry.title}"):
+        return entry._replace(anchor=entry.anchor.removesuffix(entry.title))
+    return (
+        entry._replace(anchor="-") if entry.anchor and entry.anchor == slug(entry.title) else entry
+    )
 
 
 class Index:

@@ -55,11 +55,13 @@ window.bookSearch = {};
       tokenize,
       processTerm: (term) => term,
     });
-    // The entries are columns, and the anchor of an API entry lacks its title; see tools/site/search_index.py.
+    // The entries are columns, and an anchor lacks what it repeats of its title; see tools/site/search_index.py.
+    const slug = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+    const whole = (start, title) => (start === "-" ? slug(title) : start.endsWith(".") ? start + title : start);
     const rows = entries[0].map((place, id) => {
       const [kind, title, start, text, code] = entries.slice(1).map((column) => column[id]);
       const [address, page] = pages[place];
-      const anchor = start.endsWith(".") ? start + title : start;
+      const anchor = whole(start, title);
       return { id, kind, title, text, code, page, address: address + (anchor && `#${anchor}`) };
     });
     await library.addAllAsync(rows, { chunkSize: 40 }); // the page answers between the chunks
