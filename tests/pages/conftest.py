@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, Route, expect, sync_playwright
 
 from tools import ROOT
 from tools.browser import FLAGS, browser
@@ -139,6 +140,20 @@ class Visit:
             }""",
             theme,
         )
+
+
+@contextmanager
+def protocol(page: Page) -> Iterator[CDPSession]:
+    """A session of Chromium's own protocol, for what Playwright cannot do.
+
+    It ends with the block: a session that stays makes the page forget at its next address that
+    it shows what is printed.
+    """
+    session = page.context.new_cdp_session(page)
+    try:
+        yield session
+    finally:
+        session.detach()
 
 
 def serve(folder: Path) -> Iterator[str]:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.pages.conftest import SITE, Visit, page_names, serve
+from tests.pages.conftest import SITE, Visit, page_names, protocol, serve
 from tests.pages.live import Stage
 from tests.widgets.test_gates import gates_figure
 from tfmr.widgets import LiveFigure, MergesFigure, TranslatorFigure
@@ -316,15 +316,17 @@ def test_a_swipe_over_a_slider_scrolls_the_page_and_changes_no_value(phone_stage
     before = slider.input_value(), page.evaluate("scrollY")
     box = slider.bounding_box()
     assert box
-    touch = page.context.new_cdp_session(page)
     x, y = box["x"] + box["width"] - 8, box["y"] + box["height"] / 2
-    touch.send(
-        "Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]}
-    )
-    for i in range(1, 13):
-        at = {"x": x, "y": y - 20 * i}
-        touch.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [at]})
-    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    def touches(kind: str, *points: dict[str, float]) -> dict[str, object]:
+        return {"type": kind, "touchPoints": list(points)}
+
+    with protocol(page) as browser:
+        browser.send("Input.dispatchTouchEvent", touches("touchStart", {"x": x, "y": y}))
+        for i in range(1, 13):
+            moved = touches("touchMove", {"x": x, "y": y - 20 * i})
+            browser.send("Input.dispatchTouchEvent", moved)
+        browser.send("Input.dispatchTouchEvent", touches("touchEnd"))
     page.wait_for_function("before => scrollY > before", arg=before[1])
     expect(slider).to_have_value(before[0])
 

@@ -111,3 +111,18 @@ def test_a_damaged_model_is_reported_before_the_training_goes_on(
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(TfmrError, match=path.name):
         Run(tmp_path, corpus, recipe, resume=True)
+
+
+def test_a_resume_without_the_checkpoint_overwrites_nothing(
+    tmp_path: Path, complete: Path, corpus: Corpus
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(complete, folder)
+    (folder / "model.safetensors").unlink()
+    before = contents(folder)
+    with pytest.raises(TfmrError, match=r"run .*without .*model\.safetensors.*--out"):
+        Run(folder, corpus, VALIDATING, resume=True)
+    (folder / "recipe.toml").unlink()
+    with pytest.raises(TfmrError, match=r"model\.safetensors.*--out"):
+        Run(folder, corpus, VALIDATING, resume=True)
+    assert contents(folder).items() <= before.items()

@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import json
 import math
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -252,21 +251,6 @@ def test_another_corpus_or_recipe_does_not_resume(
 def test_a_resume_without_a_run_starts_it(tmp_path: Path, corpus: Corpus) -> None:
     rows = Run(tmp_path / "new", corpus, RECIPE, resume=True).train(steps=[2], quiet=True)
     assert [row["step"] for row in rows] == [2]
-
-
-def test_a_resume_without_the_checkpoint_overwrites_nothing(
-    tmp_path: Path, complete: Path, corpus: Corpus
-) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(complete, folder)
-    (folder / "model.safetensors").unlink()
-    before = contents(folder)
-    with pytest.raises(TfmrError, match=r"run .*without .*model\.safetensors.*--out"):
-        Run(folder, corpus, VALIDATING, resume=True)
-    (folder / "recipe.toml").unlink()
-    with pytest.raises(TfmrError, match=r"model\.safetensors.*--out"):
-        Run(folder, corpus, VALIDATING, resume=True)
-    assert contents(folder).items() <= before.items()
 
 
 def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path, corpus: Corpus) -> None:
