@@ -1,7 +1,11 @@
 """The notebook extension, in a real IPython shell."""
 
+import ast
+import math
+import re
 from collections.abc import Iterator
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +14,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from tfmr import notebook
 from tfmr.attention import MultiHeadAttention, causal_mask
 from tfmr.errors import TfmrError
-from tfmr.notebook import EXPLANATION, show_script, show_source
+from tfmr.notebook import EXPLANATION, approximate, show_script, show_source
+from tools.verify import APPROXIMATE
 
 
 @pytest.fixture
@@ -312,3 +317,31 @@ def test_a_whole_file_of_javascript_is_shown_folded() -> None:
 def test_an_unknown_script_or_function_is_an_error(name: str, function: str, message: str) -> None:
     with pytest.raises(TfmrError, match=message):
         show_script(name, function)
+
+
+def test_a_number_within_its_tolerance_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert approximate(0.384, 0.37, 0.015) == "≈ 0.38"
+    assert approximate(-0.384, -0.39, 0.01, "+.1%") == "≈ -38.4%"
+    assert approximate(1234.4, 1230.0, 5.0, "6,.0f") == "≈  1,234"
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("value", [0.35, 0.41, math.nan])
+def test_a_number_outside_its_tolerance_is_reported_and_shown(
+    value: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert approximate(value, 0.38, 0.02) == f"≈ {value:.2f}"
+    difference = f"This differs from the book: 0.38 ± 0.02; here it is ≈ {value:.2f}."
+    assert capsys.readouterr() == ("", f"{difference}\n{EXPLANATION}\n")
+
+
+def test_no_other_function_writes_the_mark() -> None:
+    assert re.sub(*APPROXIMATE, approximate(0.3, 0.3, 0.1, "8.2f")) == "≈ a number"
+    package = Path(notebook.__file__).parent
+    writing = [
+        path.name
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.JoinedStr) and "≈" in ast.unparse(node)
+    ]
+    assert writing == ["notebook.py"]

@@ -4,8 +4,9 @@ A failing ``assert`` of a cell prints what differs from the book on stderr inste
 exception, so that the notebook continues when a reader changes something; :class:`Claim` has the
 forms that it reports with their values. A
 :class:`~tfmr.errors.TfmrError` is shown with its message and the reader's own line, without the
-frames of the package. :func:`show_source` displays the package's source code, and
-:func:`show_script` that of the live figures.
+frames of the package. :func:`approximate` prints a number whose last digits depend on the machine,
+:func:`show_source` displays the package's source code, and :func:`show_script` that of the live
+figures.
 
 When the book is verified, an output on stderr is an error, and so is a failing ``assert``.
 """
@@ -144,6 +145,29 @@ def shorten_docstrings(code: str) -> str:
             blank = next(n for n in range(start, end) if not lines[n].strip())
             lines[start:end] = [*lines[start : blank - 1], lines[blank - 1] + '"""']
     return "\n".join(lines)
+
+
+def approximate(measured: float, recorded: float, tolerance: float, spec: str = ".2f") -> str:
+    """The text of a number that differs between machines, with a mark: ``≈ 0.38``.
+
+    When the book is verified, every output is compared character by character, except the digits
+    after this mark. In their place this function compares the number itself.
+
+    Args:
+        measured: the number; the text has its digits.
+        recorded: the number with which the book was written.
+        tolerance: the largest difference between the two. If it is exceeded, what differs is
+            printed on stderr, as for a failing ``assert``.
+        spec: how to format the number, as in a format string.
+    """
+    text = f"≈ {measured:{spec}}"
+    if not abs(measured - recorded) <= tolerance:  # also if it is NaN
+        book = f"{recorded:{spec}} ± {tolerance:g}"
+        print(
+            f"This differs from the book: {book}; here it is {text}.\n{EXPLANATION}",
+            file=sys.stderr,
+        )
+    return text
 
 
 class ReportFailedAsserts(ast.NodeTransformer):

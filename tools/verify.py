@@ -32,6 +32,8 @@ STAMPS = ROOT / ".verified"
 READ = ("tfmr", "book", "benchmarks")
 """The folders that a chapter may read."""
 NOT_READ = frozenset({"__pycache__", ".ipynb_checkpoints", "node_modules", "vendor"})
+APPROXIMATE = ("≈ *[-+]?[0-9.,]+", "≈ a number")
+"""What nbval does not compare: the digits that :func:`tfmr.notebook.approximate` has compared."""
 FOLDER = "VERIFY_FOLDER"
 """The environment variable that names the folder of the reports."""
 SECONDS = pytest.StashKey[float]()
@@ -136,6 +138,8 @@ def compare(paths: list[Path]) -> dict[Path, Outcome]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         junit = folder / "report.xml"
+        sanitized = folder / "sanitize.cfg"
+        sanitized.write_text("regex: {}\nreplace: {}\n".format(*APPROXIMATE), "utf-8")
         kernel = folder / "kernels" / "recorded" / "kernel.json"
         kernel.parent.mkdir(parents=True)
         argv = [sys.executable, "-m", "tools.kernel", "-f", "{connection_file}"]
@@ -145,6 +149,7 @@ def compare(paths: list[Path]) -> dict[Path, Outcome]:
             *["-p", "tools.verify", "-p", "nbval.plugin", "-p", "xdist.plugin"],
             *f"--nbval --nbval-kernel-name=recorded --nbval-cell-timeout={CELL_SECONDS}".split(),
             f"--nbval-kernel-startup-timeout={CELL_SECONDS}",
+            f"--nbval-sanitize-with={sanitized}",
             *("-q", "--color=no", "-p", "no:cacheprovider"),
             *("-o", "addopts=", "-o", "filterwarnings=default"),
             *parallel.split(),

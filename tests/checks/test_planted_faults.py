@@ -40,6 +40,7 @@ def failures(name: str, output: str) -> dict[int, str]:
     return {int(number): text for number, text in found}
 
 
+approximation = "from tfmr.notebook import approximate as a\nprint('loss', a({}, 0.31, 0.02))"
 FAULTS = {
     "a changed number": (
         printing("print(f'{0.1 + 0.2:.3f}')", "0.300\n"),
@@ -62,6 +63,16 @@ FAULTS = {
         printing("import warnings\nprint('fine')\nwarnings.warn('old')", "fine\n"),
         "stderr",
     ),
+    "a number outside its tolerance": (
+        printing(approximation.format(0.31), "loss ≈ 0.32\n"),
+        printing(approximation.format(0.34), "loss ≈ 0.34\n"),
+        "stderr",
+    ),
+    "a changed word beside an approximate number": (
+        printing(approximation.format(0.30), "loss ≈ 0.31\n"),
+        printing(approximation.format(0.30), "cost ≈ 0.30\n"),
+        "Cell outputs differ",
+    ),
 }
 """A correct cell, a faulty one, and what the verification prints about it."""
 MALFORMED = (
@@ -70,6 +81,7 @@ MALFORMED = (
         "code cell 2 writes to stderr",
     ),
     (new_code_cell("# NBVAL_IGNORE_OUTPUT\n2"), "every output is checked"),
+    (new_code_cell("print('≈ 0.4')"), "its digits are not checked: use notebook.approximate"),
 )
 
 
