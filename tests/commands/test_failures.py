@@ -174,6 +174,7 @@ import sys
 from tfmr.__main__ import main
 for arguments in (["--help"], ["train", "--help"], ["translate", "--help"], ["evaluate", "--help"],
                   ["export", "--help"], ["recipes", "--help"], ["compare", "--help"],
+                  ["exercises", "--help"],
                   ["--version"], ["train", "--x"]):
     sys.argv = ["tfmr", *arguments]
     try:

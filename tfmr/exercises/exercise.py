@@ -1,0 +1,466 @@
+"""The kinds of exercises: numbers, functions, and tests that the reader writes.
+
+How a mistake is found: an exercise has a function ``build`` that makes its reference solution or,
+for a set of mistakes, a *wrong version* with these mistakes. The answer and the reference are run
+on the same probes. If they differ, the answer is compared with each wrong version and with pairs
+of them. A mistake is named only if it alone explains the results of all probes; otherwise the
+first probe that fails is shown.
+"""
+
+import inspect
+import textwrap
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, combinations, count
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from tfmr.errors import TfmrError
+from tfmr.exercises import guard
+from tfmr.exercises.guard import Failure
+from tfmr.exercises.verdict import Verdict
+from tfmr.wording import joined
+
+Faults = frozenset[str]
+"""Names of the mistakes that a wrong version contains; without any, it is the reference."""
+LEVELS = {1: "basic", 2: "intermediate", 3: "advanced"}
+MOST_SHOWN = 40
+"""A tensor with more numbers is described by its shape."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A known mistake."""
+
+    name: str
+    """What the answer does, as a clause: ``the scores are not divided``."""
+    advice: str
+    """One sentence: what to do."""
+    part: str
+    """The part of the computation that it changes. Mistakes in different parts can be combined."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Arguments with which an answer is called."""
+
+    stage: str
+    """What this probe isolates, such as ``two keys``."""
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Caveat:
+    """What could be better in a correct answer."""
+
+    applies: Callable[[Callable[..., Any]], bool]
+    text: str
+
+
+@dataclass(frozen=True, repr=False)
+class Note:
+    """A hint or a solution: text, which a notebook displays as Markdown."""
+
+    text: str
+    code: str = ""
+
+    def __repr__(self) -> str:
+        return "\n\n".join(part for part in (self.code, self.text) if part)
+
+    def _repr_markdown_(self) -> str:
+        code = f"```python\n{self.code}\n```" if self.code else ""
+        return "\n\n".join(part for part in (code, self.text) if part)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Exercise(ABC):
+    """An exercise: its text, its hints, its solution, and a check of answers."""
+
+    chapter: str
+    number: int
+    title: str
+    level: Literal[1, 2, 3]
+    name: str
+    """The name of the answer in a file of stubs."""
+    stub: str
+    """Python code with the task, for the reader to complete."""
+    hints: tuple[str, str, str]
+    answer: Any
+    """A solution."""
+    remark: str
+    """An explanation of the solution."""
+    _hints_given: "count[int]" = field(default_factory=count, init=False)
+
+    def __repr__(self) -> str:
+        return f"{self.label}: {self.title} ({LEVELS[self.level]})"
+
+    @property
+    def label(self) -> str:
+        """The number of the exercise in the book, such as ``4.2``."""
+        return f"{int(self.chapter)}.{self.number}"
+
+    def check(self, answer: Any) -> Verdict:
+        """The verdict on an answer. The answer and the global random state are not changed."""
+        if answer is None or answer is ...:
+            return self._not_attempted()
+        try:
+            with guard.random_state_kept(), guard.time_limit(guard.SECONDS):
+                return self._judge(answer)
+        except guard.TimeLimitExceeded as error:
+            line = guard.failing_line(error)
+            return Verdict(
+                "raised",
+                f"Your code was stopped after {guard.SECONDS:g} seconds"
+                + (f", at {line}" if line else ""),
+                "Look for a loop that does not end. The check itself takes less than a second.",
+            )
+
+    def hint(self) -> Note:
+        """The next hint. No hint is the answer."""
+        given = next(self._hints_given)
+        if given >= len(self.hints):
+            name = f"ch{self.chapter}.q{self.number}"
+            return Note(f"There are no more hints; `{name}.solution()` shows a solution.")
+        return Note(f"Hint {given + 1} of {len(self.hints)}: {self.hints[given]}")
+
+    def solution(self) -> Note:
+        """A solution and a remark about it."""
+        return Note(self.remark, self._solution_code())
+
+    def _solution_code(self) -> str:
+        return textwrap.dedent(inspect.getsource(self.answer)).rstrip()
+
+    def _not_attempted(self) -> Verdict:
+        return Verdict(
+            "not attempted",
+            f"Not attempted: complete {self.name} and check it again.",
+            f"ch{self.chapter}.q{self.number}.hint() gives a hint.",
+        )
+
+    def _not_a_function(self, answer: Any) -> Verdict:
+        check = f"ch{self.chapter}.q{self.number}.check({self.name})"
+        return Verdict(
+            "wrong",
+            f"Wrong: expected the function itself, as in {check}, got {type(answer).__name__}.",
+        )
+
+    @abstractmethod
+    def _judge(self, answer: Any) -> Verdict:
+        """The verdict on an answer that is not a stub."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Diagnosed(Exercise):
+    """An exercise whose wrong answers are compared with known mistakes.
+
+    An answer is observed as a list of results, one for each probe: tensors, and failures where the
+    answer raised an exception.
+    """
+
+    build: Callable[[Faults], Any]
+    mistakes: tuple[Mistake, ...]
+    most_combined: int = 2
+    """The largest number of mistakes that are combined in one wrong version."""
+    tolerance: float = 1e-4
+
+    @abstractmethod
+    def observe(self, answer: Any) -> list[Tensor | Failure]:
+        """The results of an answer."""
+
+    @cached_property
+    def expected(self) -> list[Tensor | Failure]:
+        """The results of the reference."""
+        return self.observe(self.build(frozenset()))
+
+    @cached_property
+    def wrong(self) -> dict[Faults, list[Tensor | Failure]]:
+        """The results of each wrong version that differs from the reference."""
+        sets = chain.from_iterable(
+            combinations(self.mistakes, size) for size in range(1, self.most_combined + 1)
+        )
+        versions = [
+            frozenset(each.name for each in some)
+            for some in sets
+            if len({each.part for each in some}) == len(some)
+        ]
+        found = {faults: self.observe(self.build(faults)) for faults in versions}
+        return {key: value for key, value in found.items() if not self.agree(value, self.expected)}
+
+    def agree(self, left: Sequence[Tensor | Failure], right: Sequence[Tensor | Failure]) -> bool:
+        """Whether two answers give the same results."""
+        return all(self._same(one, two) for one, two in zip(left, right, strict=True))
+
+    def _same(self, left: Tensor | Failure, right: Tensor | Failure) -> bool:
+        if isinstance(left, Failure) or isinstance(right, Failure):
+            slips = (NameError, ImportError, SyntaxError)  # no known mistake raises them
+            return all(
+                isinstance(each, Failure) and not isinstance(each.error, slips)
+                for each in (left, right)
+            )
+        if left.shape != right.shape:
+            return False
+        one, two = left.double(), right.double()
+        return torch.allclose(one, two, self.tolerance, self.tolerance, equal_nan=True)
+
+    def diagnose(self, observed: Sequence[Tensor | Failure]) -> tuple[Mistake, ...]:
+        """The mistakes that explain all results; none if that is not certain.
+
+        If several wrong versions explain the results, only the mistakes that they share count.
+        """
+        if all(isinstance(each, Failure) for each in observed):
+            return ()
+        found = [faults for faults, results in self.wrong.items() if self.agree(observed, results)]
+        smallest = [each for each in found if not any(other < each for other in found)]
+        shared = frozenset.intersection(*smallest) if smallest else frozenset()
+        return tuple(each for each in self.mistakes if each.name in shared)
+
+    def _named(self, mistakes: Sequence[Mistake]) -> Verdict:
+        names = " and ".join(each.name for each in mistakes)
+        start = "This is the mistake" if len(mistakes) == 1 else "These are the two mistakes"
+        return Verdict("mistake", f"{start}: {names}.", "\n".join(m.advice for m in mistakes))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Numbers(Diagnosed):
+    """An answer of numbers, computed by hand; wrong numbers are explained one mistake at a time."""
+
+    most_combined: int = 1
+    tolerance: float = 0.006
+
+    def observe(self, answer: Any) -> list[Tensor | Failure]:
+        """The numbers as one vector."""
+        return [torch.as_tensor(answer, dtype=torch.double).flatten()]
+
+    def _solution_code(self) -> str:
+        return f"{self.name} = {self.answer!r}"
+
+    def _judge(self, answer: Any) -> Verdict:
+        if isinstance(answer, list | tuple) and any(each is None or each is ... for each in answer):
+            return self._not_attempted()
+        tensor, count = as_tensor(answer), len(self.answer)
+        if tensor is None or tensor.numel() != count:
+            example = [f"0.{i + 1}" for i in range(count)]
+            return Verdict(
+                "wrong",
+                f"Wrong: expected {count} numbers, such as [{', '.join(example)}], got {answer!r}.",
+            )
+        observed = self.observe(tensor)
+        if self.agree(observed, self.expected):
+            return Verdict("right", "Right.")
+        if mistakes := self.diagnose(observed):
+            return self._named(mistakes)
+        right = torch.tensor(self.answer, dtype=torch.double)
+        same = torch.isclose(tensor.double().flatten(), right, 0, self.tolerance)
+        correct = [f"number {i + 1}" for i in range(count) if same[i]]
+        details = f"Correct so far: {joined(correct)}." if correct else ""
+        advice = "compute each step again, with three decimal places."
+        return Verdict("wrong", f"Wrong: {advice}", details)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Function(Diagnosed):
+    """A function that the reader implements or repairs."""
+
+    probes: tuple[Probe, ...]
+    arguments: tuple[str, ...]
+    """The names of the arguments."""
+    read: Callable[[Any], Tensor | None] = field(default_factory=lambda: as_tensor)
+    """The tensor in a result: the same for all forms that are accepted; ``None`` for others."""
+    caveats: tuple[Caveat, ...] = ()
+    given: Callable[..., Any] | None = None
+    """The faulty code that is to be repaired; an answer that still does the same is no attempt."""
+
+    def observe(self, answer: Any) -> list[Tensor | Failure]:
+        """The results for the probes."""
+        return [self._result(guard.call(answer, probe.arguments)) for probe in self.probes]
+
+    def _result(self, called: guard.Call) -> Tensor | Failure:
+        if isinstance(called.result, Failure):
+            return called.result
+        tensor = self.read(called.result)
+        if tensor is not None:
+            return tensor
+        kind = "None: is the return statement missing?"
+        if called.result is not None:
+            kind = type(called.result).__name__
+        return Failure(TfmrError(f"expected a tensor as the result, got {kind}"), "")
+
+    def _judge(self, answer: Any) -> Verdict:
+        if not callable(answer):
+            return self._not_a_function(answer)
+        calls = [guard.call(answer, probe.arguments) for probe in self.probes]
+        observed = [self._result(each) for each in calls]
+        if isinstance(observed[0], Failure) and isinstance(observed[0].error, NotImplementedError):
+            return self._not_attempted()
+        if self.agree(observed, self.expected):
+            changed = {self.arguments[i] for each in calls for i in each.changed}
+            return self._right(answer, sorted(changed))
+        if self.given is not None and self.agree(observed, self.observe(self.given)):
+            return Verdict(
+                "not attempted",
+                "Not attempted: this computes the same as the given code.",
+                f"ch{self.chapter}.q{self.number}.hint() gives a hint.",
+            )
+        if mistakes := self.diagnose(observed):
+            return self._named(mistakes)
+        return self._smallest_failing_case(observed)
+
+    def _right(self, answer: Callable[..., Any], changed: Sequence[str]) -> Verdict:
+        remarks = [each.text for each in self.caveats if each.applies(answer)]
+        if changed:
+            remarks.append(
+                f"It changes its argument {joined(changed)} in place, which the caller may still "
+                "need: compute a new tensor instead."
+            )
+        if not remarks:
+            return Verdict("right", "Right.")
+        return Verdict("right, but", f"Right, but: {remarks[0]}", "\n".join(remarks[1:]))
+
+    def _smallest_failing_case(self, observed: Sequence[Tensor | Failure]) -> Verdict:
+        same = [self._same(*pair) for pair in zip(observed, self.expected, strict=True)]
+        first = same.index(False)
+        probe, given, expected = self.probes[first], observed[first], self.expected[first]
+        passed = list(dict.fromkeys(p.stage for p in self.probes[:first]))
+        lines = [f"Passed: {'; '.join(passed)}."] if passed else []
+        lines += [
+            show(name, value) for name, value in zip(self.arguments, probe.arguments, strict=True)
+        ]
+        if isinstance(given, Failure):
+            if isinstance(given.error, TfmrError) and not given.line:  # not a tensor
+                return Verdict("wrong", f"Wrong: {given.error}.", "\n".join(lines))
+            where = f" at {given.line}" if given.line else ""
+            error = f"{type(given.error).__name__}: {given.error}".splitlines()[0]
+            return Verdict(
+                "raised", f"Your code raised an error{where}", "\n".join([error, *lines])
+            )
+        assert isinstance(expected, Tensor)
+        lines += [show("expected", expected), show("yours", given)]
+        return Verdict("wrong", f"Wrong for this case: {probe.stage}.", "\n".join(lines))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A function on which the reader's test is run."""
+
+    description: str
+    """What it does, as a clause."""
+    function: Callable[..., Any]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WriteTest(Exercise):
+    """A test that the reader writes: a function that raises AssertionError for a faulty subject."""
+
+    correct: tuple[Subject, ...]
+    mutants: tuple[Subject, ...]
+
+    def _judge(self, answer: Any) -> Verdict:
+        if not callable(answer):
+            return self._not_a_function(answer)
+        for subject in self.correct:
+            failure = outcome(answer, subject)
+            if failure is None:
+                continue
+            if isinstance(failure.error, NotImplementedError):
+                return self._not_attempted()
+            where = f" at {failure.line}" if failure.line else ""
+            if not isinstance(failure.error, AssertionError):
+                error = f"{type(failure.error).__name__}: {failure.error}".splitlines()[0]
+                return Verdict("raised", f"Your test raised an error{where}", error)
+            return Verdict(
+                "wrong",
+                f"Wrong: your test rejects a correct function{where}",
+                f"In this function, {subject.description}.",
+            )
+        survivors = [each for each in self.mutants if outcome(answer, each) is None]
+        if not survivors:
+            return Verdict("right", f"Right: it rejects all {len(self.mutants)} faulty functions.")
+        rejected = len(self.mutants) - len(survivors)
+        return Verdict(
+            "wrong",
+            f"Not yet: your test rejects {rejected} of {len(self.mutants)} faulty functions.",
+            "It accepts:\n" + "\n".join(f"- {each.description}" for each in survivors),
+        )
+
+
+def outcome(test: Callable[..., Any], subject: Subject) -> Failure | None:
+    """The failure of a test, or ``None`` if it accepts the subject.
+
+    A test may also return ``False`` instead of raising AssertionError.
+    """
+    result = guard.call(test, (subject.function,)).result
+    if isinstance(result, Failure):
+        return result
+    rejected = result is not None and isinstance(result, bool | Tensor) and not bool(result)
+    return Failure(AssertionError(), "") if rejected else None
+
+
+def as_tensor(value: Any) -> Tensor | None:
+    """A tensor, array, number or nested list as a tensor; ``None`` for anything else."""
+    if isinstance(value, Tensor):
+        return value.detach()
+    if isinstance(value, list | tuple):
+        rows = [as_tensor(each) for each in value]
+        shapes = {None if row is None else row.shape for row in rows}
+        return torch.stack(rows) if len(shapes) == 1 and None not in shapes else None  # type: ignore[arg-type]
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def first_tensor(value: Any) -> Tensor | None:
+    """As :func:`as_tensor`; of a tuple of tensors, such as outputs and weights, the first."""
+    if isinstance(value, tuple) and value and isinstance(value[0], Tensor):
+        value = value[0]
+    return as_tensor(value)
+
+
+class _CallCounter(TorchFunctionMode):
+    """Counts the calls of PyTorch's functions."""
+
+    calls = 0
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: Any = (), named: Any = None
+    ) -> Any:
+        """Count, and call the function."""
+        self.calls += 1
+        return function(*arguments, **(named or {}))
+
+
+def loops(small: tuple[Any, ...], large: tuple[Any, ...]) -> Callable[[Callable[..., Any]], bool]:
+    """Whether a function calls PyTorch more often for larger arguments: it loops over them."""
+
+    def applies(function: Callable[..., Any]) -> bool:
+        calls = []
+        for arguments in (small, large):
+            with _CallCounter() as counter:
+                guard.call(function, arguments)
+            calls.append(counter.calls)
+        few, many = calls
+        return bool(many > few)
+
+    return applies
+
+
+def show(name: str, value: Any) -> str:
+    """An argument or a result on one line or, for a matrix, on several."""
+    if not isinstance(value, Tensor):
+        return f"{name} = {value!r}"
+    if value.numel() > MOST_SHOWN:
+        return f"{name}: a tensor of shape {tuple(value.shape)}"
+    shape = f"  # shape {tuple(value.shape)}" if value.dim() != 1 else ""
+    text = str(_rounded(value.tolist()))
+    return f"{name} = {text}{shape}"
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return round(value, 3) if isinstance(value, float) else value

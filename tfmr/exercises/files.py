@@ -1,0 +1,95 @@
+"""Files of answers: written with stubs, run, and checked."""
+
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tfmr.data.files import explain_os_error
+from tfmr.errors import TfmrError, require
+from tfmr.exercises import exercises_of, find_chapter, guard
+from tfmr.exercises.exercise import Exercise
+from tfmr.exercises.verdict import Verdict
+
+
+def file_name(chapter: ModuleType) -> str:
+    """The name of a chapter's file of answers, such as ``exercises_04.py``."""
+    return f"exercises_{chapter.CHAPTER}.py"
+
+
+def stubs(chapter: ModuleType) -> str:
+    """The content of a file of answers in which no exercise has been attempted."""
+    name = file_name(chapter)
+    parts = [
+        f'"""Exercises of chapter {int(chapter.CHAPTER)}.\n\n'
+        f"To check your answers: python -m tfmr exercises check {name}\n"
+        f'"""\n\nimport math\n\nimport torch\n\nCHAPTER = "{chapter.CHAPTER}"\n'
+    ]
+    parts += [f"# {each!r}\n\n{each.stub}" for each in exercises_of(chapter)]
+    return "\n\n".join(parts)
+
+
+def write_stubs(chapter: ModuleType, folder: Path) -> Path:
+    """Write a file of stubs to ``folder``.
+
+    Raises:
+        TfmrError: if the file exists or cannot be written.
+    """
+    path = folder / file_name(chapter)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(stubs(chapter))
+    except FileExistsError:
+        raise TfmrError(f"{path} already exists: rename it or delete it to start again") from None
+    except OSError as error:
+        raise TfmrError(f"cannot write {path}: {explain_os_error(error)}") from error
+    return path
+
+
+@dataclass(frozen=True)
+class Checked:
+    """An exercise and the verdict on its answer in a file."""
+
+    exercise: Exercise
+    verdict: Verdict
+
+
+def check_file(path: Path) -> list[Checked]:
+    """Run a file of answers, and check each of them.
+
+    Raises:
+        TfmrError: if the file cannot be read or run, or does not state its chapter.
+    """
+    answers = _run(path)
+    require(
+        isinstance(answers.get("CHAPTER"), str),
+        f'expected the line CHAPTER = "04" in {path}, or another chapter; `python -m tfmr '
+        "exercises start 04` writes a file with it",
+    )
+    exercises = exercises_of(find_chapter(answers["CHAPTER"]))
+    return [Checked(each, each.check(answers.get(each.name))) for each in exercises]
+
+
+def _run(path: Path) -> dict[str, Any]:
+    """The global names of a Python file after it has run."""
+    try:
+        code = compile(path.read_text("utf-8"), str(path), "exec")
+    except OSError as error:
+        raise TfmrError(f"cannot read {path}: {explain_os_error(error)}") from error
+    except (SyntaxError, ValueError) as error:  # a ValueError, if it is not text
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        reason = error.msg if isinstance(error, SyntaxError) else "not a text file"
+        raise TfmrError(f"expected Python code in {path}{line}: {reason}") from error
+    names: dict[str, Any] = {"__name__": "answers", "__file__": str(path)}
+    try:
+        with guard.random_state_kept(), guard.time_limit(guard.SECONDS):
+            exec(code, names)
+    except guard.TimeLimitExceeded as error:
+        line = guard.failing_line(error)
+        raise TfmrError(f"{path} ran for more than {guard.SECONDS:g} seconds, at {line}") from error
+    except (Exception, SystemExit) as error:
+        reason = traceback.format_exception_only(error)[-1].strip()
+        line = guard.failing_line(error)
+        raise TfmrError(f"cannot run {path}: {reason} ({line})") from error
+    return names
