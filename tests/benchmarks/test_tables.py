@@ -77,6 +77,7 @@ CLAIMS: list[tuple[str, int, str, object, str]] = [
     ("quality", 0, "steps", 1, "torch.nn.Transformer after 2.5 minutes has taken fewer steps"),
     ("recall", -1, "accuracy", 0.5, "GRU, update bias 5 at distance 60"),
     ("copying", -1, "accuracy", [0.0] * 7, "attention repeats more of 6 digits than one"),
+    ("positions", -1, "beyond", 0.9, "none, two layers, 600 steps, beyond: not solved"),
     ("relations", -1, "accuracy", [0.5], "block, four heads, no $W^O$: solved only with four"),
     ("distance", -1, "accuracy", [0.5] * 8, "local self-attention, seed 2: at least 0.99"),
     ("layer-length", -1, "seconds", [9.0] * 5, "d 128: the parts of a block cross"),
