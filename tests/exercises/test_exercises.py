@@ -1,7 +1,6 @@
 """Every exercise: its solution, its stub, its hints, and each of its known mistakes.
 
-The tests are generated from the lists of the exercises, and from ``right_NN.py``, which contains
-right answers that are written differently.
+The tests are generated from the lists of the exercises, and from ``answers_NN.py``.
 """
 
 import importlib
@@ -14,7 +13,7 @@ import pytest
 import torch
 
 from tfmr.exercises import chapter_numbers, exercises_of, find_chapter
-from tfmr.exercises.exercise import Diagnosed, Exercise, Function, Mistake, Numbers
+from tfmr.exercises.exercise import Diagnosed, Exercise, Function, Mistake, Numbers, common
 
 EXERCISES = [each for number in chapter_numbers() for each in exercises_of(find_chapter(number))]
 DIAGNOSED = [each for each in EXERCISES if isinstance(each, Diagnosed)]
@@ -22,7 +21,7 @@ MISTAKES = [(each, mistake) for each in DIAGNOSED for mistake in each.mistakes]
 
 
 def answers(exercise: Exercise, kind: str) -> list:
-    module = importlib.import_module(f"tests.exercises.right_{exercise.chapter}")
+    module = importlib.import_module(f"tests.exercises.answers_{exercise.chapter}")
     return getattr(module, kind).get(f"q{exercise.number}", [])
 
 
@@ -91,6 +90,16 @@ def test_what_could_be_better_is_said(exercise: Exercise) -> None:
         assert remark in repr(verdict)
 
 
+@every
+def test_a_mistake_is_named_only_if_it_explains_the_answer(exercise: Exercise) -> None:
+    for answer, name in answers(exercise, "WRONG"):
+        verdict = exercise.check(answer)
+        if name:
+            assert (verdict.kind, name in verdict.headline) == ("mistake", True), verdict
+        else:
+            assert verdict.kind in ("wrong", "raised"), (answer, verdict)
+
+
 @every_mistake
 def test_a_wrong_version_gets_its_own_name(exercise: Diagnosed, mistake: Mistake) -> None:
     verdict = exercise.check(exercise.build(frozenset({mistake.name})))
@@ -100,9 +109,23 @@ def test_a_wrong_version_gets_its_own_name(exercise: Diagnosed, mistake: Mistake
 
 
 @pytest.mark.parametrize("exercise", DIAGNOSED, ids=lambda each: each.label)
-def test_a_pair_of_mistakes_is_named_rightly_or_not_at_all(exercise: Diagnosed) -> None:
-    for faults, observed in exercise.wrong.items():
-        assert {each.name for each in exercise.diagnose(observed)} <= faults
+def test_a_pair_of_mistakes_is_named_unless_one_mistake_looks_the_same(exercise: Diagnosed) -> None:
+    results = {each: list(exercise.observe(exercise.build(each))) for each in exercise.versions}
+    for faults, observed in results.items():
+        if not exercise.agree(observed, exercise.expected):
+            found = [each for each in results if exercise.agree(observed, results[each])]
+            named = common(found)
+            assert faults in found
+            assert len(faults) > 1 or named == faults
+            assert named <= faults or len(named) == 1
+
+
+def test_only_what_all_explanations_share_is_certain() -> None:
+    a, b, ab, ac = (frozenset(names) for names in ("a", "b", "ab", "ac"))
+    assert common([]) == common([a, b]) == common([ab, frozenset("cd")]) == frozenset()
+    assert common([a]) == common([a, ab, ac]) == common([ab, ac]) == a
+    assert common([b, ac]) == b
+    assert common([ab]) == ab
 
 
 @pytest.mark.parametrize("exercise", DIAGNOSED, ids=lambda each: each.label)
@@ -160,7 +183,7 @@ def test_another_wrong_answer_is_shown_with_its_first_failing_case(exercise: Fun
     assert "yours = [[0.125]]  # shape (1, 1)" in verdict.details
     assert "expected = " in verdict.details
     verdict = exercise.check(lambda *arguments: None)
-    assert verdict.headline.endswith("got None: is the return statement missing?.")
+    assert verdict.headline.endswith("got None (is the return statement missing?).")
 
 
 @every_function

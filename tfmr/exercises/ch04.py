@@ -30,9 +30,10 @@ q1 = Numbers(
     level=1,
     name="another_query",
     stub="""\
-# By hand: let the query of "good" be (0, 2), and leave everything else unchanged. The keys of
-# "I am good" are (1, 0), (0, 1) and (1, 1), the values (2, 0), (1, 1) and (0, 4), and d_k = 2.
-# Give the two components of the output for "good". You may use exp(√2) = 4.113.
+# By hand: let the query of "good" be (0, 2). The keys of "I am good"
+# are still (1, 0), (0, 1) and (1, 1), its values (2, 0), (1, 1) and
+# (0, 4), and d_k = 2. Give the two components of the output for "good".
+# You may use exp(√2) = 4.113.
 another_query = [None, None]
 """,
     hints=(
@@ -70,11 +71,14 @@ q2 = Function(
     name="attention",
     stub='''\
 def attention(q, k, v):
-    """Scaled dot-product attention without a mask: the outputs (..., query, d_v).
+    """The outputs of scaled dot-product attention: (..., query, d_v).
 
-    q is (..., query, d_k), k is (..., key, d_k) and v is (..., key, d_v), all floating-point. The
-    dots stand for any number of batch axes, also none. Do not call a function that computes
-    attention.
+    q: (..., query, d_k)
+    k: (..., key, d_k)
+    v: (..., key, d_v)
+
+    The dots stand for any number of batch axes, also none. Do not call
+    a function that computes attention.
     """
     raise NotImplementedError
 ''',
@@ -104,6 +108,10 @@ def attention(q, k, v):
             (torch.tensor([[1.0, 2], [1, 0], [1, -1]]), KEYS, VALUES),
         ),
         Probe(
+            "two queries and two keys with d_k = d_v = 2",
+            (numbers(12, 2, 2), numbers(13, 2, 2), numbers(14, 2, 2)),
+        ),
+        Probe(
             "two queries and five keys",
             (numbers(3, 2, 4), numbers(4, 5, 4), numbers(5, 5, 3)),
         ),
@@ -114,6 +122,10 @@ def attention(q, k, v):
                 numbers(7, 2, 4, 2),
                 numbers(8, 2, 4, 3),
             ),
+        ),
+        Probe(
+            "a batch of three sentences",
+            (numbers(15, 3, 2, 4), numbers(16, 3, 5, 4), numbers(17, 3, 5, 2)),
         ),
         Probe(
             "a batch with two heads",
@@ -136,8 +148,13 @@ def attention(q, k, v):
 
 
 def read_mask(value: object) -> Tensor | None:
-    """A mask as (batch, query, key): an axis of one head is removed, and 0 and 1 are accepted."""
+    """A mask as (batch, query, key), boolean or of 0 and 1; an axis of one head is removed.
+
+    In an additive mask, any very small number stands for −∞.
+    """
     mask = as_tensor(value)
+    if mask is not None and mask.is_floating_point():
+        mask = mask.masked_fill(mask < -1000, float("-inf"))
     if mask is not None and mask.dim() == 4 and mask.shape[1] == 1:
         mask = mask[:, 0]
     return mask
@@ -157,10 +174,12 @@ q3 = Function(
     name="decoder_mask",
     stub='''\
 def decoder_mask(ids):
-    """The causal mask and the padding mask together: (batch, length, length), boolean.
+    """The causal mask and the padding mask together.
 
-    ids is (batch, length): token ids, where 0 is padding at the end of a sentence. In the result,
-    True in row i and column j means that position i may attend to position j.
+    ids: (batch, length), token ids; 0 is padding at the end
+
+    The result is boolean, (batch, length, length). True in row i and
+    column j means that position i may attend to position j.
     """
     raise NotImplementedError
 ''',
@@ -219,8 +238,9 @@ q4 = Function(
     level=2,
     name="masked_attention",
     stub=f"""\
-# Find the bug in this code, and repair it: a query must not depend on a key that is hidden from it.
-# mask is boolean, True = may attend, and broadcasts to the scores. Each row keeps at least one key.
+# Find the bug in this code, and repair it: the output for a query must
+# not depend on a key that is hidden from it. mask is boolean, True = may
+# attend, and each of its rows keeps at least one key.
 {MASKED_LATE}""",
     hints=(
         "Compute the sums of the rows of the weights, with and without a mask. What should they "
@@ -290,11 +310,12 @@ q5 = Function(
     name="softmax_backward",
     stub='''\
 def softmax_backward(weights, grad):
-    """The gradient of the loss with respect to the scores, in the same shape.
+    """The gradient of the loss with respect to the scores: (..., key).
 
-    weights is (..., key): the weights that the softmax has computed from the scores, row by row.
-    grad has the same shape: the gradient of the loss with respect to the weights. Use the formula
-    for the derivative of a weight, not autograd.
+    weights: (..., key), the softmax of each row of scores
+    grad: (..., key), the gradient with respect to the weights
+
+    Use the formula for the derivative of a weight, not autograd.
     """
     raise NotImplementedError
 ''',
@@ -346,11 +367,12 @@ q6 = WriteTest(
     name="leak_test",
     stub='''\
 def leak_test(attend):
-    """Raise AssertionError if an output of attend depends on a later position.
+    """Raise AssertionError if an output depends on a later position.
 
-    attend is a function from (batch, length, d) to (batch, length, d). A correct one computes
-    causal self-attention: output i depends on positions 0 to i only. The test must accept every
-    correct function, however it is written, and reject each of eight faulty ones.
+    attend: a function from (batch, length, d) to (batch, length, d)
+
+    In a correct function, output i depends on positions 0 to i only.
+    Accept every correct function, however it computes its outputs.
     """
     raise NotImplementedError
 ''',

@@ -43,6 +43,16 @@ BY_D_V = Mistake(
     "Use the size of the queries and keys; the values play no part in the scores.",
     "scale",
 )
+BY_FIRST_AXIS = Mistake(
+    "the dot products are divided by the square root of the size of the first axis of q",
+    "The first axis belongs to the queries or to the batch; d_k is the last one, q.shape[-1].",
+    "scale",
+)
+BY_AXIS_1 = Mistake(
+    "the dot products are divided by √(q.shape[1]), which is d_k only without a batch",
+    "Count the axes from the end: q.shape[-1] is d_k for any number of batch axes.",
+    "scale",
+)
 MULTIPLIED = Mistake(
     "the dot products are multiplied by √d_k instead of divided",
     "Check the parentheses and the sign of the exponent: the factor is 1 / √d_k.",
@@ -63,6 +73,21 @@ NO_EXPONENTIAL = Mistake(
     "The softmax takes the exponential of each score first, which makes every weight positive.",
     "softmax",
 )
+NOT_NORMALISED = Mistake(
+    "the exponentials are not divided by their sum",
+    "Divide each exponential by the sum of its row: the weights of a query must sum to 1.",
+    "softmax",
+)
+ONE_SUM = Mistake(
+    "the exponentials are divided by the sum over the whole matrix",
+    "Take the sum of each row, sum(dim=-1, keepdim=True): each query has its own weights.",
+    "softmax",
+)
+NO_KEEPDIM = Mistake(
+    "the exponentials are divided by the sums of the wrong rows",
+    "Keep the axis of the sum, sum(dim=-1, keepdim=True): without it, it is read as a row.",
+    "softmax",
+)
 OVER_QUERIES = Mistake(
     "the softmax is taken over the queries instead of the keys",
     "Each query's weights must sum to 1: take the softmax over the last axis, dim=-1.",
@@ -73,6 +98,11 @@ OVER_AXIS_1 = Mistake(
     "Count the axes from the end: dim=-1 is the axis of the keys for any number of batch axes.",
     "softmax",
 )
+OVER_FIRST_AXIS = Mistake(
+    "the softmax is taken over the first axis",
+    "Each query's weights must sum to 1: take the softmax over the keys, the last axis, dim=-1.",
+    "softmax",
+)
 KEYS_AVERAGED = Mistake(
     "the keys are averaged instead of the values",
     "The keys determine the weights only; the last matrix multiplication is with v.",
@@ -81,6 +111,16 @@ KEYS_AVERAGED = Mistake(
 WEIGHTS_RETURNED = Mistake(
     "the attention weights are returned instead of the outputs",
     "Multiply the weights by the values, and return the product.",
+    "values",
+)
+WRONG_SIDE = Mistake(
+    "the values are multiplied by the weights from the wrong side",
+    "The order matters: weights @ v has one row per query.",
+    "values",
+)
+TRANSPOSED = Mistake(
+    "the weights are transposed before they are multiplied by the values",
+    "The rows of the weights belong to the queries already: weights @ v.",
     "values",
 )
 VALUES_COMPARED = Mistake(
@@ -100,22 +140,36 @@ NO_BATCH = Mistake(
 )
 
 
+ONE_BATCH_AXIS = Mistake(
+    "the function needs exactly one batch axis",
+    "Count the axes from the end, as in k.transpose(-2, -1): then any number of batch axes works.",
+    "batch",
+)
 ATTENTION_MISTAKES = (
     UNSCALED,
     BY_D_K,
     BY_KEYS,
     BY_D_V,
+    BY_FIRST_AXIS,
+    BY_AXIS_1,
     MULTIPLIED,
     SCALED_LATE,
     NO_SOFTMAX,
     NO_EXPONENTIAL,
+    NOT_NORMALISED,
+    ONE_SUM,
+    NO_KEEPDIM,
     OVER_QUERIES,
     OVER_AXIS_1,
+    OVER_FIRST_AXIS,
     KEYS_AVERAGED,
     WEIGHTS_RETURNED,
+    WRONG_SIDE,
+    TRANSPOSED,
     VALUES_COMPARED,
     SWAPPED,
     NO_BATCH,
+    ONE_BATCH_AXIS,
 )
 
 
@@ -134,7 +188,8 @@ def attention_with(faults: Faults) -> Callable[..., Tensor]:
     """Attention with some of its mistakes."""
 
     def version(q, k, v):  # type: ignore[no-untyped-def]  # shapes do not fit in all versions
-        require(NO_BATCH.name not in faults or q.dim() == 2, "expected a matrix")
+        require(NO_BATCH.name not in faults or q.dim() == 2, "expected no batch axis")
+        require(ONE_BATCH_AXIS.name not in faults or q.dim() == 3, "expected one batch axis")
         key = v if VALUES_COMPARED.name in faults else k
         query, key = (key, q) if SWAPPED.name in faults else (q, key)
         root = math.sqrt(q.shape[-1])
@@ -144,6 +199,8 @@ def attention_with(faults: Faults) -> Callable[..., Tensor]:
             BY_D_K.name: root**2,
             BY_KEYS.name: math.sqrt(k.shape[-2]),
             BY_D_V.name: math.sqrt(v.shape[-1]),
+            BY_FIRST_AXIS.name: math.sqrt(q.shape[0]),
+            BY_AXIS_1.name: math.sqrt(q.shape[1]),
             MULTIPLIED.name: 1 / root,
         }
         scores = query @ key.transpose(-2, -1)
@@ -152,13 +209,24 @@ def attention_with(faults: Faults) -> Callable[..., Tensor]:
             weights = scores
         elif NO_EXPONENTIAL.name in faults:
             weights = scores / scores.sum(dim=-1, keepdim=True)
+        elif sums := faults & {NOT_NORMALISED.name, ONE_SUM.name, NO_KEEPDIM.name}:
+            weights = scores.exp()
+            if ONE_SUM.name in sums:
+                weights = weights / weights.sum()
+            if NO_KEEPDIM.name in sums:
+                weights = weights / weights.sum(dim=-1)
         else:
-            axis = 1 if OVER_AXIS_1.name in faults else -2 if OVER_QUERIES.name in faults else -1
+            axes = {OVER_AXIS_1.name: 1, OVER_FIRST_AXIS.name: 0, OVER_QUERIES.name: -2}
+            axis = next((axes[f] for f in faults if f in axes), -1)
             weights = scores.softmax(dim=axis)
         if SCALED_LATE.name in faults:
             weights = weights / root
         if WEIGHTS_RETURNED.name in faults:
             return weights
+        if WRONG_SIDE.name in faults:
+            return v @ weights
+        if TRANSPOSED.name in faults:
+            weights = weights.transpose(-2, -1)
         return weights @ (k if KEYS_AVERAGED.name in faults else v)
 
     return version
@@ -203,9 +271,19 @@ FUTURE = Mistake(
     "Combine the padding with a causal mask: query i may attend to keys 0 to i.",
     "causal",
 )
+PADDING_ALONE = Mistake(
+    "this is the padding mask alone, without an axis for the queries",
+    "Combine it with a causal mask: query i may attend to keys 0 to i.",
+    "causal",
+)
 REVERSED = Mistake(
     "each position attends to itself and to later positions",
     "Exchange the triangle: query i (row) may attend to key j (column) if j ≤ i.",
+    "causal",
+)
+ONLY_LATER = Mistake(
+    "each position attends to later positions only: the causal mask is inverted",
+    "The triangle above the diagonal contains the pairs to hide: negate it with ~, or use tril.",
     "causal",
 )
 NEXT_VISIBLE = Mistake(
@@ -221,6 +299,16 @@ NOT_ITSELF = Mistake(
 PADDING_VISIBLE = Mistake(
     "the padding is not hidden",
     "A key with the id 0 is padding: hide its column in every row of this sentence.",
+    "padding",
+)
+CAUSAL_ALONE = Mistake(
+    "this is the causal mask alone, without a batch axis",
+    "Each sentence has its own padding: combine the causal mask with ids != 0.",
+    "padding",
+)
+NO_AXIS_OF_QUERIES = Mistake(
+    "the padding mask has no axis for the queries, so the sentences become rows",
+    "Insert an axis of size one between batch and keys, so that it broadcasts: keep[:, None, :].",
     "padding",
 )
 PADDING_INVERTED = Mistake(
@@ -253,10 +341,14 @@ ADDITIVE = Mistake(
 
 DECODER_MASK_MISTAKES = (
     FUTURE,
+    PADDING_ALONE,
     REVERSED,
+    ONLY_LATER,
     NEXT_VISIBLE,
     NOT_ITSELF,
     PADDING_VISIBLE,
+    CAUSAL_ALONE,
+    NO_AXIS_OF_QUERIES,
     PADDING_INVERTED,
     PADDED_QUERIES,
     EITHER,
@@ -280,7 +372,9 @@ def decoder_mask_with(faults: Faults) -> Callable[..., Tensor]:
         ones = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool)
         triangles = {
             FUTURE.name: ones,
+            PADDING_ALONE.name: ones[:1],
             REVERSED.name: ones.triu(),
+            ONLY_LATER.name: ones.triu(1),
             NEXT_VISIBLE.name: ones.tril(1),
             NOT_ITSELF.name: ones.tril(-1),
         }
@@ -288,6 +382,8 @@ def decoder_mask_with(faults: Faults) -> Callable[..., Tensor]:
         real = ids != PAD
         keys = {
             PADDING_VISIBLE.name: torch.ones_like(real)[:, None, :],
+            CAUSAL_ALONE.name: ones,
+            NO_AXIS_OF_QUERIES.name: real,
             PADDING_INVERTED.name: ~real[:, None, :],
             PADDED_QUERIES.name: real[:, :, None],
         }
@@ -436,6 +532,11 @@ NOT_WEIGHTED = Mistake(
 )
 
 
+ONE_ROW = Mistake(
+    "the function works for one row of weights but not for several",
+    "Take sums over the last axis with keepdim=True, so that they broadcast along the row.",
+    "rows",
+)
 SOFTMAX_BACKWARD_MISTAKES = (
     DIAGONAL_ONLY,
     NO_SUM,
@@ -446,6 +547,7 @@ SOFTMAX_BACKWARD_MISTAKES = (
     NEGATED,
     SOFTMAX_AGAIN,
     NOT_WEIGHTED,
+    ONE_ROW,
 )
 
 
@@ -463,6 +565,7 @@ def softmax_backward_with(faults: Faults) -> Callable[..., Tensor]:
     def version(
         weights: Float[Tensor, "*rows key"], grad: Float[Tensor, "*rows key"]
     ) -> Float[Tensor, "*rows key"]:
+        require(ONE_ROW.name not in faults or grad.dim() == 1, "expected one row")
         a = weights.softmax(dim=-1) if SOFTMAX_AGAIN.name in faults else weights
         terms = {
             DIAGONAL_ONLY.name: a * grad,

@@ -10,7 +10,7 @@ first probe that fails is shown.
 import inspect
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, combinations, count
@@ -29,6 +29,8 @@ from tfmr.wording import joined
 Faults = frozenset[str]
 """Names of the mistakes that a wrong version contains; without any, it is the reference."""
 LEVELS = {1: "basic", 2: "intermediate", 3: "advanced"}
+LEAST_EVIDENCE = 2
+"""If an answer gives fewer results without raising an error, no mistake is named."""
 MOST_SHOWN = 40
 """A tensor with more numbers is described by its shape."""
 
@@ -169,30 +171,27 @@ class Diagnosed(Exercise):
     tolerance: float = 1e-4
 
     @abstractmethod
-    def observe(self, answer: Any) -> list[Tensor | Failure]:
-        """The results of an answer."""
+    def observe(self, answer: Any) -> Iterator[Tensor | Failure]:
+        """The results of an answer, one after the other."""
 
     @cached_property
     def expected(self) -> list[Tensor | Failure]:
         """The results of the reference."""
-        return self.observe(self.build(frozenset()))
+        return list(self.observe(self.build(frozenset())))
 
-    @cached_property
-    def wrong(self) -> dict[Faults, list[Tensor | Failure]]:
-        """The results of each wrong version that differs from the reference."""
-        sets = chain.from_iterable(
-            combinations(self.mistakes, size) for size in range(1, self.most_combined + 1)
-        )
-        versions = [
+    @property
+    def versions(self) -> list[Faults]:
+        """The mistakes of each wrong version: one or, in different parts, several."""
+        sizes = range(1, self.most_combined + 1)
+        sets = chain.from_iterable(combinations(self.mistakes, size) for size in sizes)
+        return [
             frozenset(each.name for each in some)
             for some in sets
             if len({each.part for each in some}) == len(some)
         ]
-        found = {faults: self.observe(self.build(faults)) for faults in versions}
-        return {key: value for key, value in found.items() if not self.agree(value, self.expected)}
 
-    def agree(self, left: Sequence[Tensor | Failure], right: Sequence[Tensor | Failure]) -> bool:
-        """Whether two answers give the same results."""
+    def agree(self, left: Iterable[Tensor | Failure], right: Iterable[Tensor | Failure]) -> bool:
+        """Whether two answers give the same results; it stops at the first difference."""
         return all(self._same(one, two) for one, two in zip(left, right, strict=True))
 
     def _same(self, left: Tensor | Failure, right: Tensor | Failure) -> bool:
@@ -210,19 +209,31 @@ class Diagnosed(Exercise):
     def diagnose(self, observed: Sequence[Tensor | Failure]) -> tuple[Mistake, ...]:
         """The mistakes that explain all results; none if that is not certain.
 
-        If several wrong versions explain the results, only the mistakes that they share count.
+        A single mistake is preferred to a pair. If several wrong versions with equally many
+        mistakes explain the results, only the mistakes that they share count.
         """
-        if all(isinstance(each, Failure) for each in observed):
+        values = sum(not isinstance(each, Failure) for each in observed)
+        if values < min(len(observed), LEAST_EVIDENCE):
             return ()
-        found = [faults for faults, results in self.wrong.items() if self.agree(observed, results)]
-        smallest = [each for each in found if not any(other < each for other in found)]
-        shared = frozenset.intersection(*smallest) if smallest else frozenset()
-        return tuple(each for each in self.mistakes if each.name in shared)
+        found = [
+            faults
+            for faults in self.versions
+            if self.agree(observed, self.observe(self.build(faults)))
+        ]
+        certain = common(found)
+        return tuple(each for each in self.mistakes if each.name in certain)
 
     def _named(self, mistakes: Sequence[Mistake]) -> Verdict:
         names = " and ".join(each.name for each in mistakes)
         start = "This is the mistake" if len(mistakes) == 1 else "These are the two mistakes"
         return Verdict("mistake", f"{start}: {names}.", "\n".join(m.advice for m in mistakes))
+
+
+def common(explanations: Sequence[Faults]) -> Faults:
+    """The mistakes that all of the simplest explanations share."""
+    fewest = min(map(len, explanations), default=0)
+    simplest = [each for each in explanations if len(each) == fewest]
+    return frozenset.intersection(*simplest) if simplest else frozenset()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -232,9 +243,9 @@ class Numbers(Diagnosed):
     most_combined: int = 1
     tolerance: float = 0.006
 
-    def observe(self, answer: Any) -> list[Tensor | Failure]:
+    def observe(self, answer: Any) -> Iterator[Tensor | Failure]:
         """The numbers as one vector."""
-        return [torch.as_tensor(answer, dtype=torch.double).flatten()]
+        yield torch.as_tensor(answer, dtype=torch.double).flatten()
 
     def _solution_code(self) -> str:
         return f"{self.name} = {self.answer!r}"
@@ -249,7 +260,7 @@ class Numbers(Diagnosed):
                 "wrong",
                 f"Wrong: expected {count} numbers, such as [{', '.join(example)}], got {answer!r}.",
             )
-        observed = self.observe(tensor)
+        observed = list(self.observe(tensor))
         if self.agree(observed, self.expected):
             return Verdict("right", "Right.")
         if mistakes := self.diagnose(observed):
@@ -275,9 +286,10 @@ class Function(Diagnosed):
     given: Callable[..., Any] | None = None
     """The faulty code that is to be repaired; an answer that still does the same is no attempt."""
 
-    def observe(self, answer: Any) -> list[Tensor | Failure]:
+    def observe(self, answer: Any) -> Iterator[Tensor | Failure]:
         """The results for the probes."""
-        return [self._result(guard.call(answer, probe.arguments)) for probe in self.probes]
+        for probe in self.probes:
+            yield self._result(guard.call(answer, probe.arguments))
 
     def _result(self, called: guard.Call) -> Tensor | Failure:
         if isinstance(called.result, Failure):
@@ -285,9 +297,9 @@ class Function(Diagnosed):
         tensor = self.read(called.result)
         if tensor is not None:
             return tensor
-        kind = "None: is the return statement missing?"
-        if called.result is not None:
-            kind = type(called.result).__name__
+        kind = type(called.result).__name__
+        if called.result is None:
+            kind = "None (is the return statement missing?)"
         return Failure(TfmrError(f"expected a tensor as the result, got {kind}"), "")
 
     def _judge(self, answer: Any) -> Verdict:

@@ -1,4 +1,4 @@
-"""Right answers to the exercises of chapter 4, each written differently."""
+"""Answers to the exercises of chapter 4: right ones, each written differently, and wrong ones."""
 
 import math
 
@@ -248,3 +248,64 @@ REMARKS = {
     "q5": [(row_by_row, "loops over rows")],
 }
 """For each exercise, answers that are right, and what could be better."""
+
+
+def with_reversed_axes(q, k, v):
+    return (q @ k.permute(*range(k.dim() - 1, -1, -1)) / math.sqrt(q.shape[-1])).softmax(-1) @ v
+
+
+def from_one_sentence(q, k, v):
+    return (q @ k.transpose(0, 1) / math.sqrt(q.shape[1])).softmax(1) @ v
+
+
+def element_by_element(q, k, v):
+    return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) * v
+
+
+def by_logarithms(q, k, v):
+    return F.log_softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v
+
+
+def square_of_d_k(q, k, v):
+    return (q @ k.mT / q.shape[-1] ** 2).softmax(-1) @ v
+
+
+def by_triangle_alone(ids):
+    return torch.ones(ids.shape[1], ids.shape[1]).tril()
+
+
+def from_both_sides(ids):
+    keep = ids != 0
+    return by_comparison(ids) & keep[:, :, None]
+
+
+def values_masked(q, k, v, mask):
+    return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ (v * mask[..., -1:, : v.shape[-1]])
+
+
+def squared_weights(weights, grad):
+    return grad * weights - (weights**2).sum(-1, keepdim=True) * grad
+
+
+def without_keepdim(weights, grad):
+    return weights * (grad - (weights * grad).sum(-1))
+
+
+WRONG = {
+    "q1": [([2.229, 0.663], ""), ([0.5, 0.5], "")],
+    "q2": [
+        (with_reversed_axes, "for a single sentence but not for a batch"),
+        (from_one_sentence, "for a single sentence but not for a batch"),
+        (element_by_element, ""),
+        (by_logarithms, ""),
+        (square_of_d_k, ""),
+    ],
+    "q3": [
+        (by_triangle_alone, "the causal mask alone"),
+        (from_both_sides, "the rows of the padding are hidden"),
+    ],
+    "q4": [(values_masked, "")],
+    "q5": [(squared_weights, ""), (without_keepdim, "for one row of weights")],
+}
+"""For each exercise, answers that are wrong, and part of the name of the mistake; without a name
+if no known mistake explains them."""
