@@ -3,6 +3,7 @@
 The tests are generated from the lists of the exercises, and from ``answers_NN.py``.
 """
 
+import copy
 import importlib
 import math
 import random
@@ -11,9 +12,10 @@ import re
 import numpy as np
 import pytest
 import torch
+from torch.testing import assert_close
 
 from tfmr.exercises import chapter_numbers, exercises_of, find_chapter
-from tfmr.exercises.exercise import Diagnosed, Exercise, Function, Mistake, Numbers, common
+from tfmr.exercises.exercise import Diagnosed, Exercise, Function, Mistake, Numbers, Probe, common
 
 EXERCISES = [each for number in chapter_numbers() for each in exercises_of(find_chapter(number))]
 DIAGNOSED = [each for each in EXERCISES if isinstance(each, Diagnosed)]
@@ -138,7 +140,7 @@ def test_there_are_enough_mistakes(exercise: Diagnosed) -> None:
 
 
 @every
-def test_a_check_changes_neither_random_numbers_nor_its_arguments(exercise: Exercise) -> None:
+def test_a_check_changes_neither_random_numbers_nor_its_probes(exercise: Exercise) -> None:
     def answer(*arguments):
         for each in arguments:
             if isinstance(each, torch.Tensor):
@@ -148,10 +150,12 @@ def test_a_check_changes_neither_random_numbers_nor_its_arguments(exercise: Exer
 
     random.seed(1), np.random.seed(1), torch.manual_seed(1)
     expected = random.random(), np.random.rand(), torch.rand(1)
+    probes = copy.deepcopy(getattr(exercise, "probes", ()))
     random.seed(1), np.random.seed(1), torch.manual_seed(1)
     exercise.check(answer)
     assert (random.random(), np.random.rand(), torch.rand(1)) == expected
-    assert exercise.check(exercise.answer).kind == "right"
+    for probe, before in zip(getattr(exercise, "probes", ()), probes, strict=True):
+        assert_close(probe.arguments, before.arguments)
 
 
 @every
@@ -198,3 +202,40 @@ def test_a_failing_case_names_what_passed(exercise: Function) -> None:
     verdict = exercise.check(answer)
     assert verdict.kind == "wrong"
     assert f"Passed: {exercise.probes[0].stage}." in verdict.details
+
+
+def doubled(x):
+    return 2 * x
+
+
+def test_one_result_among_errors_does_not_name_a_mistake() -> None:
+    mistake = Mistake("it is tripled", "Double it.", "factor")
+
+    def build(faults):
+        def version(x):
+            if faults and x < 0:
+                raise ValueError
+            return 3 * x if faults else doubled(x)
+
+        return version
+
+    def exercise(*values: float) -> Function:
+        return Function(
+            chapter="00",
+            number=1,
+            title="Double",
+            level=1,
+            name="double",
+            stub="",
+            hints=("", "", ""),
+            answer=doubled,
+            remark="",
+            build=build,
+            mistakes=(mistake,),
+            probes=tuple(Probe(f"{value}", (torch.tensor(value),)) for value in values),
+            arguments=("x",),
+        )
+
+    wrong = build(frozenset({mistake.name}))
+    assert exercise(1.0, 2.0, -1.0).check(wrong).kind == "mistake"
+    assert exercise(1.0, -2.0, -1.0).check(wrong).kind == "wrong"
