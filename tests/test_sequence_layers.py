@@ -13,11 +13,14 @@ from tfmr.local_attention import MIN_CHUNK, local_attention_mask
 from tfmr.recurrent import copy_from_torch
 from tfmr.sequence_layers import (
     ConvolutionalLayer,
+    LinearAttentionLayer,
     RecurrentLayer,
     SelfAttentionLayer,
     SequenceLayer,
     convolve,
     convolve_naive,
+    linear_attention,
+    linear_attention_naive,
 )
 
 BATCH, LENGTH, D = 2, 11, 6
@@ -33,6 +36,7 @@ def layers(causal: bool) -> dict[str, SequenceLayer]:
     }
     if causal:
         made |= {cell: RecurrentLayer(D, cell) for cell in ("rnn", "lstm", "gru")}
+        made["linear attention"] = LinearAttentionLayer(D, 2)
     return made
 
 
@@ -191,3 +195,19 @@ def test_invalid_arguments(unchecked: None) -> None:
         ConvolutionalLayer(0, 3)
     with pytest.raises(NotImplementedError):
         SequenceLayer(D, causal=False)(torch.randn(1, 2, D))
+
+
+def test_parallel_and_recurrent_linear_attention_agree() -> None:
+    results = []
+    for function in (linear_attention, linear_attention_naive):
+        torch.manual_seed(5)
+        q, k = torch.randn(2, 2, 3, LENGTH, 4, dtype=torch.double, requires_grad=True)
+        v = torch.randn(2, 3, LENGTH, 5, dtype=torch.double, requires_grad=True)
+        y = function(q, k, v)
+        results.append([y, *torch.autograd.grad(y.square().sum(), (q, k, v))])
+    assert_close(results[0], results[1])
+
+
+def test_linear_attention_of_equal_scores_is_the_mean_so_far() -> None:
+    q, v = torch.zeros(3, 2), torch.tensor([[3.0], [6.0], [9.0]])
+    assert_close(linear_attention(q, q, v), torch.tensor([[3.0], [4.5], [6.0]]))

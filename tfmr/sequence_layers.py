@@ -1,8 +1,9 @@
-r"""Four types of layer that map a sequence of vectors to a sequence of the same length.
+r"""Layers that map a sequence of vectors to a sequence of the same length.
 
-Table 1 of Vaswani et al. (2017) compares them: recurrent, convolutional, self-attention and local
-(restricted) self-attention. Each has the interface of :class:`SequenceLayer`;
-:mod:`tfmr.complexity` has the formulas of the table and measures them.
+Table 1 of Vaswani et al. (2017) compares four types: recurrent, convolutional, self-attention and
+local (restricted) self-attention. Linear attention, a recurrence that is also an attention, is
+newer than the table. Each has the interface of :class:`SequenceLayer`; :mod:`tfmr.complexity` has
+the formulas of the table and measures them.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ STACKS: dict[CellName, Callable[[int, int], Stack[Any]]] = {"rnn": RNN, "lstm": 
 
 
 class SequenceLayer(nn.Module):
-    """The interface of the four types: ``(batch, length, d_model)`` in and out.
+    """The interface of all types: ``(batch, length, d_model)`` in and out.
 
     With ``causal``, an output depends only on its own position and on earlier ones, as in a
     decoder; otherwise it may depend on both sides.
@@ -213,11 +214,85 @@ class SelfAttentionLayer(SequenceLayer):
         if self.radius is None:
             full: Tensor = module(x, is_causal=self.causal)
             return full
-        q, k, v = (
-            rearrange(w(x), "batch length (heads d) -> batch heads length d", heads=module.n_heads)
-            for w in (module.w_q, module.w_k, module.w_v)
-        )
-        heads = local_attention(q, k, v, self.radius, causal=self.causal)
-        joined = rearrange(heads, "batch heads length d -> batch length (heads d)")
-        outputs: Tensor = module.w_o(joined)
+        heads = local_attention(*_heads(module, x), self.radius, causal=self.causal)
+        outputs: Tensor = module.w_o(_joined(heads))
         return outputs
+
+
+def linear_attention_naive(
+    q: Float[Tensor, "*leading length d_k"],
+    k: Float[Tensor, "*leading length d_k"],
+    v: Float[Tensor, "*leading length d_v"],
+) -> Float[Tensor, "*leading length d_v"]:
+    r"""Causal linear attention as a recurrence, position by position.
+
+    The state is a matrix and a vector, whatever the length:
+
+    .. math:: S_i = S_{i-1} + \varphi(\mathbf{k}_i)^\top \mathbf{v}_i, \qquad
+        \mathbf{z}_i = \mathbf{z}_{i-1} + \varphi(\mathbf{k}_i), \qquad
+        \mathbf{o}_i = \frac{\varphi(\mathbf{q}_i)\, S_i}
+                           {\varphi(\mathbf{q}_i) \cdot \mathbf{z}_i}
+
+    with :math:`\varphi(x) = \operatorname{elu}(x) + 1` (Katharopoulos et al., 2020).
+    """
+    state = q.new_zeros(*q.shape[:-2], q.shape[-1], v.shape[-1])
+    total = q.new_zeros(*q.shape[:-2], q.shape[-1], 1)
+    outputs = []
+    for q_i, k_i, v_i in zip(q.split(1, -2), k.split(1, -2), v.split(1, -2), strict=True):
+        key, query = (F.elu(k_i) + 1).transpose(-2, -1), F.elu(q_i) + 1
+        state = state + key @ v_i
+        total = total + key
+        outputs.append((query @ state) / (query @ total))
+    return torch.cat(outputs, dim=-2)
+
+
+def linear_attention(
+    q: Float[Tensor, "*leading length d_k"],
+    k: Float[Tensor, "*leading length d_k"],
+    v: Float[Tensor, "*leading length d_v"],
+) -> Float[Tensor, "*leading length d_v"]:
+    """:func:`linear_attention_naive` for all positions at once, by masked matrix multiplications.
+
+    The products of queries and keys replace the exponentials of the softmax. This form needs
+    ``length**2`` operations, like self-attention; chunks of it with the state in between need
+    ``length``.
+    """
+    weights = ((F.elu(q) + 1) @ (F.elu(k) + 1).transpose(-2, -1)).tril()
+    outputs: Tensor = (weights @ v) / weights.sum(dim=-1, keepdim=True)
+    return outputs
+
+
+class LinearAttentionLayer(SequenceLayer):
+    """Causal linear attention with the projections of multi-head attention.
+
+    Raises:
+        TfmrError: if ``d_model`` is not divisible by ``n_heads``.
+    """
+
+    def __init__(self, d_model: int, n_heads: int = 1) -> None:
+        super().__init__(d_model, causal=True)
+        self.attention = MultiHeadAttention(d_model, n_heads)
+
+    def transform(
+        self, x: Float[Tensor, "batch length d_model"]
+    ) -> Float[Tensor, "batch length d_model"]:
+        """The outputs of the linear attention."""
+        q, k, v = _heads(self.attention, x)
+        outputs: Tensor = self.attention.w_o(_joined(linear_attention(q, k, v)))
+        return outputs
+
+
+def _heads(
+    module: MultiHeadAttention, x: Float[Tensor, "batch length d_model"]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values of all heads."""
+    q, k, v = (
+        rearrange(w(x), "batch length (heads d) -> batch heads length d", heads=module.n_heads)
+        for w in (module.w_q, module.w_k, module.w_v)
+    )
+    return q, k, v
+
+
+def _joined(heads: Float[Tensor, "batch heads length d"]) -> Float[Tensor, "batch length d_model"]:
+    """The concatenated heads."""
+    return rearrange(heads, "batch heads length d -> batch length (heads d)")

@@ -18,7 +18,7 @@ from tfmr.figures.decoding import (
     length_penalty,
     next_token_distributions,
 )
-from tfmr.figures.family import change_effects, distance_ranges, patch_attention, relative_biases
+from tfmr.figures.family import change_effects, distance_ranges
 from tfmr.figures.model import parameter_counts, transformer_shapes
 from tfmr.figures.parallel import stored_bytes
 from tfmr.figures.primer import descent_paths, matrix_product
@@ -394,14 +394,10 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "norms_by_depth": depth,
     "norms_by_distance": norms,
     "parameter_counts": parameters,
-    "patch_attention": lambda: patch_attention(
-        torch.rand(3, 8, 8), torch.rand(3, 4, 4), ["a 6", "a 5", "a 5"]
-    ),
     "patching_effects": patching,
     "paths": layer_types,
     "query_key_value": attention.query_key_value,
     "recall_by_distance": recall,
-    "relative_biases": lambda: relative_biases(range(-4, 5), torch.rand(4, 9)),
     "relative_time": lambda: relative_time(
         (1, 4, 16, 64, 256), dict.fromkeys(("RNN", "LSTM"), falling(6.6, 0.5, 5)), "self-attention"
     ),

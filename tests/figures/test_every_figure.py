@@ -23,7 +23,7 @@ from tfmr.figures.style import Figure
 
 BOOK = Path(tfmr.__file__).parent.parent / "book"
 IMPORT = re.compile(r"from tfmr\.figures\.(?!map\b|style\b)\w+ import (\([^)]*\)|.*)")
-BROKEN = {"lens_table": {"embeddings"}, "patch_attention": {"weight", "each"}}
+BROKEN = {"lens_table": {"embeddings"}}
 """Words that a narrow layout hyphenates, or leaves out of a title."""
 NO_FIGURE = {"Candidate", "Scaling", "as", "draw_penalty"}
 

@@ -1,17 +1,14 @@
-"""Figures of the model family: relative positions, patches, and the effect of each change."""
+"""Figures of the model family: relative positions, and the effect of each change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from tfmr.errors import require
 from tfmr.figures.narrow import NARROW
 from tfmr.figures.style import (
     BLUE,
-    CYCLE,
     GREY,
-    HEAT,
     MUTED,
     ORANGE,
     Figure,
@@ -45,82 +42,13 @@ def distance_ranges(ranges: Int[Tensor, "query key"]) -> Figure:
 
 
 @styled
-def relative_biases(offsets: Sequence[int], biases: Float[Tensor, "heads offset"]) -> Figure:
-    """The learned bias of each head by offset (position of the key minus that of the query).
-
-    The alternative text contains no values, because they depend on the training run.
-    """
-    require(
-        biases.shape[1] == len(offsets),
-        f"expected one bias per offset and head: got {tuple(biases.shape)} for {len(offsets)} "
-        "offsets",
-    )
-    fig, (ax,) = figure(height=2.8)
-    ax.axhline(0, color=MUTED, lw=1)
-    for head, values in enumerate(biases.tolist()):
-        ax.plot(offsets, values, "o-", ms=4, color=CYCLE[head], label=f"head {head + 1}")
-    ax.set_xticks(list(offsets), [minus(f"{offset:+d}") if offset else "0" for offset in offsets])
-    ax.set(xlabel="position of the key\nminus position of the query", ylabel="bias")
-    fig.legend(loc="outside right center")
-    fig.alt = (
-        f"The learned bias of {len(biases)} heads for the offsets "
-        f"{minus(f'{offsets[0]:+d}')} to {minus(f'{offsets[-1]:+d}')}, "
-        "one line per head."
-    )
-    return fig
-
-
-@styled
-@also_narrow
-def patch_attention(
-    images: Float[Tensor, "image height width"],
-    weights: Float[Tensor, "image rows columns"],
-    names: Sequence[str],
-    *,
-    narrow: bool = False,
-) -> Figure:
-    """Images with the borders of their patches, and below each the weights of its patches.
-
-    Args:
-        images: grey values; dark is high.
-        weights: the attention weight of each patch.
-        names: the title of each image.
-        narrow: whether to draw the layout for phones.
-    """
-    count, height = images.shape[:2]
-    rows = weights.shape[1]
-    if narrow:
-        fig, axes = figure(2, count, height=0.5 + 5.8 / count, width=NARROW)
-    else:
-        fig, axes = figure(2, count, height=4.2)
-    for k, name in enumerate(names):
-        upper, lower = axes[k], axes[count + k]
-        upper.imshow(images[k].numpy(), cmap="Greys")
-        lower.imshow(weights[k].numpy(), cmap=HEAT, vmin=0)
-        for ax, size in ((upper, height / rows), (lower, 1.0)):
-            ax.set_xticks([])
-            ax.set_yticks([])
-            for border in range(1, rows):
-                ax.axhline(border * size - 0.5, color=GREY, lw=0.8)
-                ax.axvline(border * size - 0.5, color=GREY, lw=0.8)
-        upper.set_title(name)
-    axes[0].set_ylabel("image")
-    axes[count].set_ylabel("attention\nweight" if narrow else "attention weight")
-    fig.alt = (
-        f"{count} images ({', '.join(names)}), cut into {rows} × {rows} patches. Below each image, "
-        "a darker patch has a greater attention weight; each map has its own scale."
-    )
-    return fig
-
-
-@styled
 @also_narrow
 def change_effects(
     effects: Mapping[str, tuple[float, float, float]], baseline: str, *, narrow: bool = False
 ) -> Figure:
     """The difference of the loss that each change makes, with its confidence interval.
 
-    An interval that contains zero is grey: the difference is within the noise.
+    An interval that contains zero is grey: the sign of the effect is undecided.
 
     Args:
         effects: by change, the mean and the lower and upper end of its interval, in nats; negative
@@ -135,11 +63,11 @@ def change_effects(
     ax.axvline(0, color=MUTED, lw=1.2, ls="--")
     parts = []
     for row, (name, (middle, low, high)) in enumerate(effects.items()):
-        noise = low <= 0 <= high
-        colour = GREY if noise else BLUE if middle < 0 else ORANGE
+        undecided = low <= 0 <= high
+        colour = GREY if undecided else BLUE if middle < 0 else ORANGE
         ax.plot([low, high], [row, row], color=colour, lw=2.4, solid_capstyle="round")
         ax.plot([middle], [row], "o", ms=6, color=colour)
-        verdict = " (within the noise)" if noise else ""
+        verdict = " (undecided)" if undecided else ""
         numbers = [minus(f"{value:+.3f}") for value in (middle, low, high)]
         parts.append(f"{name} {numbers[0]} [{numbers[1]}, {numbers[2]}]{verdict}")
         if narrow:
