@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tfmr.attention import causal_mask
 from tfmr.figures import analysis, architecture, attention, layers, position, recurrence, training
-from tfmr.figures.complexity import accuracy_by_distance, crossovers, paths, relative_time
+from tfmr.figures.complexity import accuracy_panels, paths, relative_time
 from tfmr.figures.cost import Scaling, attention_cost, corpus_size, decoding_cost
 from tfmr.figures.decoding import (
     Candidate,
@@ -270,19 +270,11 @@ def layer_types() -> Figure:
     )
 
 
-def ratios() -> Figure:
-    curves = {f"time, $d = {d}$": {2.0**i: 0.1 * 2**i for i in range(-2, 5)} for d in (64, 128)}
-    titles = {"attention ÷ RNN": 1.0, "quadratic ÷ rest of the block": 6.0}
-    return crossovers({title: (curves, equal) for title, equal in titles.items()})
-
-
 def distances() -> Figure:
-    names = ("recurrent (RNN)", "recurrent (LSTM)", "convolution", "dilated convolution")
-    names += ("self-attention", "local self-attention")
-    seeds = [falling(1, 0.25, 8)] * 3
-    reach = dict.fromkeys(names, 16)
-    return accuracy_by_distance(
-        [4 * 2**i for i in range(8)], dict.fromkeys(names, seeds), reach, 0.25
+    names = ("recurrent (RNN)", "recurrent (LSTM)", "dilated convolution", "self-attention")
+    seeds = [falling(1, 0.25, 6)] * 5
+    return accuracy_panels(
+        "distance", [4 * 2**i for i in range(6)], dict.fromkeys(names, seeds), 0.25
     )
 
 
@@ -337,7 +329,7 @@ def penalties() -> Figure:
 
 
 EXAMPLES: Mapping[str, Callable[[], Figure]] = {
-    "accuracy_by_distance": distances,
+    "accuracy_panels": distances,
     "accuracy_by_length": by_length,
     "accuracy_by_position": position_accuracy,
     "activation_functions": layers.activation_functions,
@@ -355,7 +347,6 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "beam_tree": tree,
     "change_effects": changes,
     "corpus_size": sizes,
-    "crossovers": ratios,
     "decoder_block": architecture.decoder_block,
     "decoding_cost": decoding,
     "descent_paths": descent,
@@ -399,7 +390,10 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "query_key_value": attention.query_key_value,
     "recall_by_distance": recall,
     "relative_time": lambda: relative_time(
-        (1, 4, 16, 64, 256), dict.fromkeys(("RNN", "LSTM"), falling(6.6, 0.5, 5)), "self-attention"
+        "sentences",
+        (1, 4, 16, 64, 256),
+        dict.fromkeys(("RNN", "LSTM", "nn.RNN", "nn.LSTM"), falling(6.6, 0.5, 5)),
+        "self-attention",
     ),
     "residual_stream_norms": stream,
     "right_shift": lambda: architecture.right_shift(

@@ -34,39 +34,23 @@ def test_paths_are_shortest_paths() -> None:
         complexity.paths({"convolution": [kernel(5, 3)]}, 5)
 
 
-def test_crossovers() -> None:
-    curves = {"$d=64$": {0.5: 0.7, 1.0: 1.5, 4.0: 3.0}}
-    fig = complexity.crossovers({"one": (curves, 1.0), "two": (curves, 6.0)})
-    left, right = fig.axes
-    assert [list(axes.lines[0].get_ydata()) for axes in (left, right)] == [
-        [0.5, 1.0, 4.0],
-        [0.5 / 6, 1 / 6, 4 / 6],
-    ]
-    assert list(left.lines[1].get_ydata()) == [0.7, 1.5, 3.0]
-    assert "one, d=64: 0.7 at 0.5, 1.5 at 1, 3 at 4" in fig.alt
-
-
 def test_relative_time() -> None:
-    curves = {"RNN": [8.0, 0.5], "LSTM": [16.0, 1.25]}
-    fig = complexity.relative_time([1, 64], curves, "self-attention")
+    curves = {"RNN": [8.0, 0.5], "nn.LSTM": [16.0, 1.25]}
+    fig = complexity.relative_time("sentences", [1, 64], curves, "self-attention")
     (axes,) = fig.axes
     assert [list(line.get_ydata()) for line in axes.lines[1:]] == list(curves.values())
+    assert [line.get_linestyle() for line in axes.lines[1:]] == ["--", "-"]
     assert axes.lines[1].get_color() == ORANGE
-    assert "RNN: 8.00 at 1, 0.50 at 64. LSTM: 16.00 at 1, 1.25 at 64." in fig.alt
+    assert "by sentences. RNN: 8.00 at 1, 0.50 at 64. nn.LSTM: 16.00 at 1, 1.25 at 64." in fig.alt
 
 
-def test_accuracy_by_distance() -> None:
-    curves = {
-        name: [[1.0, 0.3], [0.8, 0.2]] for name in ("RNN", "convolution", "dilated", "attention")
-    }
-    reach = {"RNN": None, "convolution": 16, "dilated": 624, "attention": None}
-    fig = complexity.accuracy_by_distance([4, 512], curves, reach, 0.25)
-    first, second = fig.axes[:2]
-    assert [list(line.get_ydata()) for line in first.lines[1:]] == [
+def test_accuracy_panels() -> None:
+    curves = {name: [[1.0, 0.3], [0.8, 0.2]] for name in ("RNN", "LSTM", "dilated", "attention")}
+    fig = complexity.accuracy_panels("distance", [4, 512], curves, 0.25)
+    assert [list(line.get_ydata()) for line in fig.axes[0].lines[1:]] == [
         [0.9, 0.25],
         [1, 0.3],
         [0.8, 0.2],
     ]
-    assert list(second.lines[1].get_xdata()) == [16, 16]
-    assert "2 seeds; chance is 0.25" in fig.alt
-    assert "convolution (reach 16): 0.90 at 4, 0.25 at 512" in fig.alt
+    assert "by distance, mean of 2 seeds; chance is 0.25" in fig.alt
+    assert "LSTM: 0.90 at 4, 0.25 at 512" in fig.alt

@@ -1,6 +1,5 @@
-"""Figures of the complexity of layer types: paths, crossovers, and accuracy by distance."""
+"""Figures of layer types: paths, relative times, and accuracy by distance or number of pairs."""
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise
 from statistics import mean
@@ -120,118 +119,81 @@ def _shortest(links: Sequence[tuple[Node, Node]], start: Node, end: Node) -> lis
 
 
 @styled
-def crossovers(
-    panels: Mapping[str, tuple[Mapping[str, Mapping[float, float]], float]],
-) -> Figure:
-    """Ratios of time against the ratio of FLOPs, which is a line on logarithmic axes.
-
-    Args:
-        panels: by title, the measured ratios of time by name and by n / d, and the value of n / d
-            at which the FLOPs are equal.
-    """
-    fig, axes = figure(1, len(panels), height=2.9)
-    parts = []
-    for ax, (title, (curves, equal)) in zip(axes, panels.items(), strict=True):
-        xs = sorted({x for points in curves.values() for x in points})
-        ax.loglog(xs, [x / equal for x in xs], color=MUTED, lw=1.4, ls="--", label="FLOPs")
-        for (name, points), colour, marker in zip(
-            curves.items(), cycle((BLUE, ORANGE, GREEN)), cycle("osD"), strict=False
-        ):
-            ax.loglog(
-                list(points), list(points.values()), f"{marker}-", ms=4, color=colour, label=name
-            )
-            values = ", ".join(f"{y:.2g} at {x:g}" for x, y in points.items())
-            parts.append(f"Panel {title}, {name}: {values}".replace("$", ""))
-        ax.axhline(1, color=GRID, lw=1, zorder=0)
-        ax.axvline(equal, color=GRID, lw=1, zorder=0)
-        ax.set_title(title)
-        ticks = [x for x in xs if math.log2(x) % 2 == 0]
-        ax.set_xticks(ticks, [f"{x:g}" if x >= 1 else f"1/{1 / x:g}" for x in ticks])
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.set_xlabel("$n / d$")
-        ax.legend(loc="upper left", borderaxespad=0.1)
-    axes[0].set_ylabel("ratio")
-    fig.alt = (
-        "Ratios of time against n / d on logarithmic axes, with the ratio of the FLOPs as a dashed "
-        f"line. {'. '.join(parts)}."
-    )
-    return fig
-
-
-@styled
 def relative_time(
-    batches: Sequence[int], curves: Mapping[str, Sequence[float]], baseline: str
+    axis: str, sizes: Sequence[int], curves: Mapping[str, Sequence[float]], baseline: str
 ) -> Figure:
-    """Training time relative to ``baseline`` by batch size, on logarithmic axes."""
-    fig, (ax,) = figure(height=2.6)
-    ax.axhline(1, color=MUTED, lw=1.2, ls="--", label=baseline)
+    """Training time relative to ``baseline`` by the size that ``axis`` names, on logarithmic axes.
+
+    A name that starts with ``nn.`` is drawn as a solid line, the others are dashed.
+    """
+    fig, (ax,) = figure(height=2.9)
+    ax.axhline(1, color=MUTED, lw=1.2, ls=":", label=baseline)
     for (name, ratios), colour, marker in zip(
-        curves.items(), cycle((ORANGE, GREEN)), cycle("os"), strict=False
+        curves.items(), cycle((ORANGE, GREEN, BLUE, GREY)), cycle("osD^"), strict=False
     ):
-        ax.loglog(batches, ratios, f"{marker}-", ms=4.5, color=colour, label=name)
-    ax.set_xticks(batches, [str(batch) for batch in batches])
-    ax.set_yticks([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"])
+        style = "-" if name.startswith("nn.") else "--"
+        ax.loglog(sizes, ratios, f"{marker}{style}", ms=4.5, color=colour, label=name)
+    ax.set_xticks(sizes, [str(size) for size in sizes])
+    values = [value for ratios in curves.values() for value in ratios]
+    ticks = [2.0**k for k in range(-5, 8) if min(values) / 2 <= 2.0**k <= 2 * max(values)]
+    ax.set_yticks(ticks, [f"{tick:g}" if tick >= 1 else f"1/{1 / tick:g}" for tick in ticks])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_minor_locator(NullLocator())
-    ax.set(xlabel="sentences in the batch", ylabel=f"time ÷ {baseline}")
+    ax.set(xlabel=axis, ylabel=f"time ÷ {baseline}")
     fig.legend(loc="outside right center")
-    values = ". ".join(
-        f"{name}: " + ", ".join(f"{y:.2f} at {x}" for x, y in zip(batches, ratios, strict=True))
+    found = ". ".join(
+        f"{name}: " + ", ".join(f"{y:.2f} at {x}" for x, y in zip(sizes, ratios, strict=True))
         for name, ratios in curves.items()
     )
-    fig.alt = f"Training time relative to {baseline} by number of sentences in the batch. {values}."
+    fig.alt = f"Training time relative to {baseline} by {axis}. {found}."
     return fig
 
 
 @styled
 @also_narrow
-def accuracy_by_distance(
-    distances: Sequence[int],
+def accuracy_panels(
+    axis: str,
+    sizes: Sequence[int],
     curves: Mapping[str, Sequence[Sequence[float]]],
-    reach: Mapping[str, int | None],
     chance: float,
     *,
     narrow: bool = False,
 ) -> Figure:
-    """The mean accuracy of the seeds by distance, one panel for each layer type.
+    """The mean accuracy of the seeds, one panel for each layer type.
 
     Args:
-        distances: in ascending order.
-        curves: by layer, the accuracies of each seed, one per distance.
-        reach: the largest distance that the stack connects, drawn as a vertical line.
+        axis: what ``sizes`` are.
+        sizes: in ascending order.
+        curves: by layer, the accuracies of each seed, one per size.
         chance: accuracy at chance level.
         narrow: whether to draw the layout for phones, with two panels in a row.
     """
-    columns = 2 if narrow else 3
+    columns = 2 if narrow else 4
     rows = -(-len(curves) // columns)
     fig, axes = figure(
-        rows, columns, height=1.75 * rows, width=NARROW if narrow else WIDTH,
+        rows, columns, height=1.9 * rows, width=NARROW if narrow else WIDTH,
         sharex=True, sharey=True,
     )  # fmt: skip
     parts = []
     for ax, (name, seeds), colour in zip(axes, curves.items(), cycle(CYCLE), strict=False):
         ax.axhline(chance, color=MUTED, lw=1, ls="--")
-        limit = reach[name]
-        if limit is not None:
-            ax.axvline(limit, color=GREY, lw=1.2, ls=":")
         means = [mean(values) for values in zip(*seeds, strict=True)]
-        ax.semilogx(distances, means, color=colour)
+        ax.semilogx(sizes, means, color=colour)
         for values in seeds:
-            ax.plot(distances, values, "o", ms=3.5, color=colour, alpha=0.5, mew=0, clip_on=False)
+            ax.plot(sizes, values, "o", ms=3.5, color=colour, alpha=0.5, mew=0, clip_on=False)
         ax.set_title(fill(name, 14, break_on_hyphens=False) if narrow else name, fontsize=9.5)
         ax.set(ylim=(0, 1.03))
-        shown = list(distances)[::-2][::-1]
-        ax.set_xticks(shown, [str(distance) for distance in shown])
+        shown = list(sizes)[::-2][::-1]
+        ax.set_xticks(shown, [str(size) for size in shown])
         ax.xaxis.set_minor_locator(NullLocator())
-        found = ", ".join(f"{y:.2f} at {x}" for x, y in zip(distances, means, strict=True))
-        suffix = "" if limit is None else f" (reach {limit})"
-        parts.append(f"{name}{suffix}: {found}")
+        found = ", ".join(f"{y:.2f} at {x}" for x, y in zip(sizes, means, strict=True))
+        parts.append(f"{name}: {found}")
     for ax in axes[-columns:]:
-        ax.set_xlabel("distance")
+        ax.set_xlabel(axis)
     for ax in axes[::columns]:
         ax.set_ylabel("accuracy")
     fig.alt = (
-        f"Accuracy by distance, mean of {len(next(iter(curves.values())))} seeds; chance is "
+        f"Accuracy by {axis}, mean of {len(next(iter(curves.values())))} seeds; chance is "
         f"{chance:g}. {'. '.join(parts)}."
     )
     return fig
