@@ -1,0 +1,217 @@
+"""``python -m benchmarks.recall_rates``: recall over sixty steps by learning rate and budget.
+
+The task is that of :mod:`benchmarks.recall` at one distance. The networks are plain RNNs whose
+recurrent matrix starts as in the package or orthogonal, and LSTMs with two forget biases. Every
+network is trained with the same learning rates, and its accuracy is measured after several numbers
+of steps, in the same run. Chapters 1 and 2 show the results.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from benchmarks import record
+from benchmarks.recall import (
+    BATCH,
+    D_HIDDEN,
+    LEARNING_RATE,
+    MAX_GRAD_NORM,
+    NETWORKS,
+    SYMBOLS,
+    TEST,
+    draw,
+)
+from benchmarks.record import Row
+from benchmarks.tables import NOTHING, RANGE, count, grouped, markdown, spread
+from tfmr.errors import require
+from tfmr.recurrent import RNN, Cell, RNNCell, Stack
+
+SOLVED = 0.99
+"""The accuracy from which the task counts as learned."""
+
+
+def orthogonal_rnn() -> RNN:
+    """The RNN of the package with an orthogonal recurrent matrix; the rest is unchanged."""
+    stack = RNN(2 * SYMBOLS, D_HIDDEN)
+    nn.init.orthogonal_(cast(RNNCell, stack.cells[0]).w_h.weight)
+    return stack
+
+
+COMPARED: dict[str, Callable[[], Stack[Any]]] = {
+    "RNN": NETWORKS["RNN"],
+    "RNN, orthogonal": orthogonal_rnn,
+    "LSTM, forget bias 5": NETWORKS["LSTM, forget bias 5"],
+    "LSTM, forget bias 1": NETWORKS["LSTM, forget bias 1"],
+}
+"""The networks by the names in the record."""
+
+
+@dataclass(frozen=True)
+class RecallRates:
+    """Train each network with several learning rates and seeds, and record the accuracies."""
+
+    distance: int = 60
+    """The number of noise symbols."""
+    learning_rates: tuple[float, ...] = (0.0015, LEARNING_RATE, 0.015, 0.05)
+    """The learning rates, which are constant during the training."""
+    budgets: tuple[int, ...] = (250, 1000)
+    """Training steps after which the accuracy is measured. After the first number, only the rate of
+    :mod:`benchmarks.recall` and the best one are left, and training ends when all of their networks
+    have learned the task."""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Seeds of the weights."""
+    threads: int = 1
+    """CPU threads."""
+    out: Path = record.FOLDER / "recall-rates.json"
+    """The record."""
+
+    def __call__(self) -> None:
+        """Measure and record."""
+        require(self.distance >= 1, f"expected a --distance of 1 or more, got {self.distance}")
+        require(
+            LEARNING_RATE in self.learning_rates,
+            f"expected --learning-rates with {LEARNING_RATE}, got {list(self.learning_rates)}",
+        )
+        torch.set_num_threads(self.threads)
+        metadata = record.collect_metadata()
+        settings = {
+            "distance": self.distance,
+            "d_hidden": D_HIDDEN,
+            "batch": BATCH,
+            "learning_rates": list(self.learning_rates),
+            "max_grad_norm": MAX_GRAD_NORM,
+            "budgets": list(self.budgets),
+            "seeds": list(self.seeds),
+            "test_sequences": TEST,
+            "chance": 1 / SYMBOLS,
+        }
+        rows = self._measure()
+        record.write(self.out, "recall_rates", rows, settings=settings, metadata=metadata)
+
+    def _measure(self) -> Iterator[dict[str, Any]]:
+        for name in tqdm(COMPARED, unit=" networks"):
+            runs = Runs(COMPARED[name], self.learning_rates, self.seeds)
+            torch.manual_seed(self.seeds[0])
+            for trained, budget in pairwise((0, *self.budgets)):
+                for _ in range(trained, budget):
+                    runs.step(*draw(self.distance, BATCH))
+                found = runs.accuracies(*draw(self.distance, TEST))
+                for rate, accuracies in found.items():
+                    for seed, accuracy in zip(self.seeds, accuracies, strict=True):
+                        yield {
+                            "network": name,
+                            "learning_rate": rate,
+                            "steps": budget,
+                            "seed": seed,
+                            "accuracy": round(accuracy, 4),
+                        }
+                best = max(found, key=lambda rate: fmean(found[rate]))
+                runs.keep(LEARNING_RATE, best)
+                if min(found[LEARNING_RATE] + found[best]) > SOLVED:
+                    break
+
+
+class Runs:
+    """Networks of one kind that are trained at the same time, one for each rate and seed.
+
+    Their weights are stacked along a first axis, which is several times as fast as separate
+    networks. All of them receive the same batches. Each list of weights belongs to one rate.
+    """
+
+    def __init__(
+        self, make: Callable[[], Stack[Any]], rates: tuple[float, ...], seeds: tuple[int, ...]
+    ) -> None:
+        networks = []
+        for seed in seeds:
+            torch.manual_seed(seed)
+            stack, classifier = make(), nn.Linear(D_HIDDEN, SYMBOLS)
+            cell = cast(Cell[Any], stack.cells[0])
+            layers = (cell.w_x, cell.w_h, classifier)
+            matrices = [layer.weight.T for layer in layers]
+            networks.append([*matrices, cell.w_x.bias[None], classifier.bias[None]])
+        self.gates = type(cell).gates
+        stacked = [torch.stack(tensors).detach() for tensors in zip(*networks, strict=True)]
+        self.weights = {rate: [w.clone().requires_grad_() for w in stacked] for rate in rates}
+        self.optimizers = {
+            rate: torch.optim.Adam(weights, lr=rate) for rate, weights in self.weights.items()
+        }
+
+    def keep(self, *rates: float) -> None:
+        """Train only the networks of these rates from now on."""
+        for kept in (self.weights, self.optimizers):
+            for rate in kept.keys() - set(rates):
+                del kept[rate]
+
+    def logits(
+        self, x: Float[Tensor, "batch length symbols"]
+    ) -> Float[Tensor, "networks batch classes"]:
+        """The logits of every network, from its last output."""
+        w_x, w_h, w_o, b, b_o = map(torch.cat, zip(*self.weights.values(), strict=True))
+        projected = (x.flatten(0, 1) @ w_x + b).view(len(b), *x.shape[:2], -1)
+        h = c = projected.new_zeros(len(b), len(x), D_HIDDEN)
+        for projected_t in projected.unbind(2):
+            a = torch.baddbmm(projected_t, h, w_h)
+            if self.gates == 1:
+                h = torch.tanh(a)
+            else:
+                i, f, g, o = a.chunk(4, dim=-1)
+                c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+                h = torch.sigmoid(o) * torch.tanh(c)
+        return torch.baddbmm(b_o, h, w_o)
+
+    def step(self, x: Float[Tensor, "batch length symbols"], first: Int[Tensor, "batch"]) -> None:
+        """One step of Adam for every network; the gradient of each is clipped by its own norm."""
+        logits = self.logits(x)
+        targets = first.expand(len(logits), -1)
+        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten()) * len(logits)
+        for optimizer in self.optimizers.values():
+            optimizer.zero_grad()
+        loss.backward()
+        for rate, weights in self.weights.items():
+            gradients = [cast(Tensor, w.grad) for w in weights]
+            norms = torch.stack([g.flatten(1).norm(dim=1) for g in gradients]).norm(dim=0)
+            for gradient in gradients:
+                gradient *= (MAX_GRAD_NORM / norms).clamp(max=1)[:, None, None]
+            self.optimizers[rate].step()
+
+    @torch.no_grad()
+    def accuracies(
+        self, x: Float[Tensor, "batch length symbols"], first: Int[Tensor, "batch"]
+    ) -> dict[float, list[float]]:
+        """For each rate, the accuracy of the network of each seed."""
+        correct = (self.logits(x).argmax(-1) == first).double().mean(1)
+        per_rate = correct.view(len(self.weights), -1).tolist()
+        return dict(zip(self.weights, per_rate, strict=True))
+
+
+def table(rows: list[Row], settings: Row) -> list[str]:
+    """Accuracy by network, number of steps and learning rate: mean and range over the seeds."""
+    rates = settings["learning_rates"]
+    lines = []
+    for (network, steps), own in grouped(rows, "network", "steps").items():
+        found = grouped(own, "learning_rate")
+        seeds = ([row["accuracy"] for row in found.get(rate, [])] for rate in rates)
+        cells = (spread(values, ".2f") if values else NOTHING for values in seeds)
+        lines.append([network, f"{steps:,}", *cells])
+    return [
+        f"Accuracy of recalling the first symbol after {settings['distance']} noise symbols, by "
+        "the number of training steps and the learning rate, "
+        f"{count(len(settings['seeds']), 'seed')}: the mean, {RANGE}. Chance level is "
+        f"{settings['chance']:.2f}. After {settings['budgets'][0]} steps, only the learning rate of "
+        "`recall.json` and the best one are left, and training ends when all of their networks have "
+        f"an accuracy above {SOLVED}.",
+        markdown(["", "steps", *(f"rate {rate:g}" for rate in rates)], lines),
+    ]
+
+
+if __name__ == "__main__":
+    record.run(RecallRates)
