@@ -26,6 +26,7 @@ from tfmr.special_tokens import BOS, EOS, SPECIAL
 VARIANTS = {
     "one vector": (False, 1),
     "one vector, twice the steps": (False, 2),
+    "one vector, four times the steps": (False, 4),
     "attention": (True, 1),
 }
 """Whether the model has attention, and the factor of its number of training steps."""
@@ -40,6 +41,8 @@ PEAK_LR = 0.01
 class Copying:
     """Train every variant with every seed, and record its accuracy by length."""
 
+    variants: tuple[str, ...] = ("one vector", "one vector, twice the steps", "attention")
+    """The variants to train."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Seeds of weights and digits."""
     steps: int = 600
@@ -57,6 +60,8 @@ class Copying:
             min(self.steps, self.count) >= 1,
             f"expected --steps and --count of 1 or more, got {self.steps} and {self.count}",
         )
+        unknown = [name for name in self.variants if name not in VARIANTS]
+        require(not unknown, f"expected --variants of {list(VARIANTS)}, got {unknown}")
         torch.set_num_threads(self.threads)
         metadata = record.collect_metadata()
         settings = {
@@ -72,7 +77,7 @@ class Copying:
 
 def measure(copying: Copying) -> Iterator[dict[str, Any]]:
     """A row for each variant and seed."""
-    names = [(variant, seed) for variant in VARIANTS for seed in copying.seeds]
+    names = [(variant, seed) for variant in copying.variants for seed in copying.seeds]
     for variant, seed in tqdm(names, unit=" runs"):
         attention, factor = VARIANTS[variant]
         torch.manual_seed(seed)
