@@ -30,8 +30,8 @@ from benchmarks.recall import (
     TEST,
     draw,
 )
-from benchmarks.record import Row
-from benchmarks.tables import NOTHING, RANGE, count, grouped, markdown, spread
+from benchmarks.record import Record, Row
+from benchmarks.tables import NOTHING, RANGE, Claims, count, grouped, markdown, spread
 from tfmr.errors import require
 from tfmr.recurrent import RNN, Cell, RNNCell, Stack
 
@@ -206,11 +206,31 @@ def table(rows: list[Row], settings: Row) -> list[str]:
         f"Accuracy of recalling the first symbol after {settings['distance']} noise symbols, by "
         "the number of training steps and the learning rate, "
         f"{count(len(settings['seeds']), 'seed')}: the mean, {RANGE}. Chance level is "
-        f"{settings['chance']:.2f}. After {settings['budgets'][0]} steps, only the learning rate of "
-        "`recall.json` and the best one are left, and training ends when all of their networks have "
-        f"an accuracy above {SOLVED}.",
+        f"{settings['chance']:.2f}. After {settings['budgets'][0]} steps, only the learning rate "
+        "of `recall.json` and the best one are left, and training ends when all of their networks "
+        f"have an accuracy above {SOLVED}.",
         markdown(["", "steps", *(f"rate {rate:g}" for rate in rates)], lines),
     ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """What chapters 1 and 2 state: which networks learn the task with how many seeds."""
+    found = {
+        key: sum(row["accuracy"] > SOLVED for row in own)
+        for key, own in grouped(rows, "network", "learning_rate", "steps").items()
+    }
+    never = [n for (network, *_), n in found.items() if network == "LSTM, forget bias 1"]
+    yield "the LSTM with a forget bias of 1 never learns the task", not any(never)
+    expected = {
+        5: {"RNN": 2, "RNN, orthogonal": 3, "LSTM, forget bias 5": 5},
+        20: {"RNN": 2, "RNN, orthogonal": 16, "LSTM, forget bias 5": 17},
+    }
+    seeds = len(settings["seeds"])
+    for network, learned in expected[seeds].items():
+        best = max(n for (name, *_), n in found.items() if name == network)
+        at_the_rate = found[network, LEARNING_RATE, settings["budgets"][0]]
+        yield f"{network}: {learned} of {seeds} seeds learn the task", at_the_rate == learned
+        yield f"{network}: no learning rate or budget is better", best == learned
 
 
 if __name__ == "__main__":

@@ -58,10 +58,12 @@ def test_the_record_has_a_row_for_each_variant_and_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copying, "LENGTHS", (2, 5))
-    copying.Copying(TINY.seeds, TINY.steps, TINY.count, out=tmp_path / "copying.json")()
+    copying.Copying(
+        seeds=TINY.seeds, steps=TINY.steps, count=TINY.count, out=tmp_path / "copying.json"
+    )()
     record = read(tmp_path / "copying.json")
     names = [(row["variant"], row["seed"]) for row in record["rows"]]
-    assert names == [(variant, seed) for variant in copying.VARIANTS for seed in TINY.seeds]
+    assert names == [(variant, seed) for variant in TINY.variants for seed in TINY.seeds]
     assert [row["steps"] for row in record["rows"]] == [1, 1, 2, 2, 1, 1]
     assert all(len(row["accuracy"]) == 2 for row in record["rows"])
     assert record["rows"] == list(copying.measure(TINY))
@@ -70,3 +72,5 @@ def test_the_record_has_a_row_for_each_variant_and_seed(
 def test_too_small_numbers_raise(tmp_path: Path) -> None:
     with pytest.raises(TfmrError, match=r"1.*got 600.*0"):
         copying.Copying(count=0, out=tmp_path / "copying.json")()
+    with pytest.raises(TfmrError, match=r"--variants.*got \['two'\]"):
+        copying.Copying(variants=("attention", "two"), out=tmp_path / "copying.json")()
