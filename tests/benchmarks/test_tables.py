@@ -99,6 +99,8 @@ CLAIMS: list[tuple[str, int, str, object, str]] = [
     ("depth-encoder", -1, "loss", 1.2, "pre-norm learns"),
     ("depth-warm-up", 54, "loss", 9.0, "post-norm, 12 blocks, 0.001: warm-up helps"),
     ("ablations", -1, "diverged", True, "no run diverged"),
+    ("tying", 0, "valid_loss", 0.0, "separate matrices have the lower loss"),
+    ("tying", -1, "valid_loss", 0.0, "the loss without the factor is higher"),
     ("family-digits", -1, "accuracy", 0.5, "ViT is ahead of logistic regression"),
     ("family-gpt-pocket", -1, "ahead_of_best_n_gram_nats", [-1, 1], "GPT is ahead"),
     ("family-llama-multi30k", -1, "ahead_of_best_n_gram_nats", [-1, 1], "Llama is ahead"),
