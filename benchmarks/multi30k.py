@@ -212,10 +212,10 @@ def quotes(rows: list[Row], settings: Row) -> Iterator[str]:
     [parameters] = grouped(select(rows, direction="de-en"), "parameters")
     yield f"{parameters / 1e6:.2f} million parameters"
     yield from grouped(rows, "signature")
-    for after in minutes:
-        yield f"{score(TIMED, 'de-en', minutes=after)} after {after:g}"
-    runs = {1: "one run", 2: "the means over the two runs", 3: "the means over the three runs"}
-    yield runs[settings["seeds"]["de-en"]]
+    last = [row["test_bleu_beam4"] for row in select(german, minutes=minutes[-1])]
+    seeds = {2: "two", 3: "three", 4: "four", 5: "five"}[len(last)]
+    spread = f"(mean of {seeds} seeds; lowest {min(last):.1f}, highest {max(last):.1f})"
+    yield f"{mean(last):.1f} BLEU from German to English {spread}"
     english = score(TIMED, "en-de", minutes=minutes[-1])
     yield f"After {minutes[-1]:g} minutes, a single run for English to German reached {english}"
     yield f"English to French reached {score(TIMED, 'en-fr', minutes=minutes[-1])}"
