@@ -18,12 +18,12 @@ from benchmarks import record
 from benchmarks.ablations import DIRECTION, OVERRIDES, RECIPE, predictions
 from benchmarks.record import Row
 from benchmarks.tables import RANGE, markdown, select, spread
+from tfmr import registry
 from tfmr.data import corpora
 from tfmr.data.batches import Batch, Batches
 from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.metrics import exact_match
-from tfmr.model import Transformer
 from tfmr.train.config import Recipe, find_recipe
 from tfmr.train.trainer import Trainer
 
@@ -112,10 +112,10 @@ def measure(
             size, length = changed.batches.tokens_per_batch, changed.model.max_length
             return fault.batches(ids, size, changed.train.seed, length)
 
-        pairs = corpus.train[: fault.pairs]
+        pairs = list(corpus.train)[: fault.pairs]
         parts = {"train": arranged(pairs[:SENTENCES]), "valid": arranged(corpus.valid[:SENTENCES])}
         torch.manual_seed(seed)
-        model = Transformer(changed.model_config(tokenizer.vocab_size))
+        model = registry.build_model(changed.model_config(tokenizer.vocab_size))
         trainer = Trainer(model, arranged(pairs), changed.train)
         for step in steps:
             trainer.run(steps=step)

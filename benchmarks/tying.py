@@ -20,7 +20,7 @@ from benchmarks import record
 from benchmarks.ablations import DIRECTION, OVERRIDES, RECIPE, predictions
 from benchmarks.record import Record, Row
 from benchmarks.tables import RANGE, Claims, markdown, select, spread
-from tfmr.config import Tie
+from tfmr.config import Tie, TransformerConfig
 from tfmr.data import corpora
 from tfmr.data.corpus import Corpus
 from tfmr.model import Transformer
@@ -90,7 +90,9 @@ def measure(
             {"model.tie": variant.tie, "train.peak_lr": rate, "train.seed": seed}
         )
         torch.manual_seed(seed)
-        model = Transformer(changed.model_config(tokenizer.vocab_size))
+        config = changed.model_config(tokenizer.vocab_size)
+        assert isinstance(config, TransformerConfig)
+        model = Transformer(config)
         if not variant.factor:
             cancel_factor(model)
         trainer = Trainer(model, changed.make_batches_from_ids(train), changed.train)
