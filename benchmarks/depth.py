@@ -1,16 +1,13 @@
 """``python -m benchmarks.depth``: what makes a deep stack trainable.
 
 Stacks that differ in what surrounds each sublayer (:data:`CONNECTIONS`) are trained on two small
-tasks, at several depths and learning rates and with several seeds. Within an experiment, stacks of
-the same seed have the same batches. Those of the same depth and seed also have the same initial
-weights, up to scale; ``plain, Xavier`` is the exception. Every learning rate is recorded; none is
-chosen here.
+tasks, with several learning rates and seeds, until they have learned the task or until the steps
+are used up. Within an experiment, stacks of the same seed have the same batches and, up to scale,
+the same initial weights. Every learning rate is recorded; none is chosen here.
 
 ``feed-forward``
     stacks of feed-forward networks, with an initialisation that preserves the variance.
 ``encoder``
-    the same for stacks of encoder blocks, which also contain self-attention.
-``warm-up``
     post-norm and pre-norm encoder blocks with the initialisation of
     :class:`tfmr.model.Transformer`, with and without warm-up (Xiong et al., 2020; Liu et al.,
     2020).
@@ -36,16 +33,15 @@ from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.record import Record, Row
-from benchmarks.tables import Claims, grouped, markdown, select, spread
+from benchmarks.tables import Claims, grouped, markdown, select
 from tfmr.attention import MultiHeadAttention, causal_mask
 from tfmr.config import BlockConfig
 from tfmr.encoder import EncoderBlock
 from tfmr.layers import FeedForward, Residual, final_norm
 from tfmr.position import sinusoidal
-from tfmr.train.intervals import paired_difference
 
 Sublayer = Callable[[Tensor], Tensor]
-Name = Literal["feed-forward", "encoder", "warm-up"]
+Name = Literal["feed-forward", "encoder"]
 
 DIGITS = 10
 """Task *addition*: the last digit of the sum of two digits."""
@@ -55,8 +51,9 @@ CONFIG = BlockConfig(d_model=32, n_heads=2, d_ff=128, dropout=0.0)
 POSITIONS, MASK = sinusoidal(LENGTH, CONFIG.d_model), causal_mask(LENGTH)
 BETAS, EPS = (0.9, 0.98), 1e-9
 """Adam's constants (Vaswani et al., 2017, section 5.3)."""
-LAST = 10
-"""The recorded loss is the mean of so many steps at the end."""
+LEARNED, LAST = 0.5, 10
+"""A stack has learned its task when the mean loss of ten successive steps is below 0.5 nats, which
+is tested after every ten steps."""
 
 
 class Plain(nn.Module):
@@ -76,7 +73,6 @@ class Unnormalised(nn.Module):
 
 
 CONNECTIONS: dict[str, Callable[[int], nn.Module]] = {
-    "plain, Xavier": lambda d_model: Plain(),
     "plain": lambda d_model: Plain(),
     "residual": lambda d_model: Unnormalised(),
     "scaled residual": lambda d_model: Unnormalised(),
@@ -85,8 +81,8 @@ CONNECTIONS: dict[str, Callable[[int], nn.Module]] = {
 }
 """What surrounds each sublayer, by the name of the stack.
 
-``plain, Xavier`` has Xavier initialisation, which is too small for the ReLU; in ``scaled residual``
-the last matrix of each sublayer is divided by the square root of the number of sublayers.
+In ``scaled residual`` the last matrix of each sublayer is divided by the square root of the number
+of sublayers.
 """
 
 
@@ -96,33 +92,27 @@ class Experiment:
 
     stacks: tuple[str, ...]
     """Names of :data:`CONNECTIONS`."""
-    blocks: tuple[int, ...]
-    """Depths."""
+    blocks: int
+    """Depth."""
     peak_lrs: tuple[float, ...]
     """Peak learning rates; after the warm-up the rate is constant."""
     warmups: tuple[int, ...] = (0,)
     """Steps of linear warm-up; 0 for none."""
-    steps: int = 150
-    """Length of a run."""
+    steps: int = 600
+    """The largest number of steps of a run."""
     matched: bool = True
     """Whether the initialisation preserves the variance; otherwise it is Xavier's."""
 
 
 EXPERIMENTS: dict[Name, Experiment] = {
     "feed-forward": Experiment(
-        stacks=tuple(CONNECTIONS), blocks=(4, 12, 32), peak_lrs=(3e-4, 1e-3, 3e-3)
+        stacks=tuple(CONNECTIONS), blocks=32, peak_lrs=(3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
     ),
     "encoder": Experiment(
-        stacks=("plain", "residual", "scaled residual", "post-norm", "pre-norm"),
-        blocks=(12,),
-        peak_lrs=(1e-3, 3e-3),
-    ),
-    "warm-up": Experiment(
         stacks=("post-norm", "pre-norm"),
-        blocks=(6, 12),
+        blocks=12,
         peak_lrs=(3e-4, 1e-3, 3e-3),
-        warmups=(0, 200),
-        steps=400,
+        warmups=(0, 100),
         matched=False,
     ),
 }
@@ -130,7 +120,7 @@ EXPERIMENTS: dict[Name, Experiment] = {
 
 @dataclass(frozen=True)
 class Depth:
-    """Train stacks of several depths, and record their losses and gradients.
+    """Train deep stacks, and record when they have learned their task.
 
     The losses do not depend on the speed of the machine.
     """
@@ -154,11 +144,13 @@ class Depth:
                 "experiment": name,
                 "seeds": seeds,
                 "steps": experiment.steps,
+                "blocks": experiment.blocks,
                 "matched_initialisation": experiment.matched,
                 "uniform_loss": round(math.log(TASKS[name].classes), 4),
-                **dataclasses.asdict(CONFIG),
+                **dataclasses.asdict(TASKS[name].config),
                 "betas": list(BETAS),
                 "eps": EPS,
+                "learned_below": LEARNED,
                 "mean_of_last_steps": LAST,
             }
             rows = measure(name, experiment, seeds)
@@ -168,25 +160,24 @@ class Depth:
 
 def measure(name: Name, experiment: Experiment, seeds: Sequence[int]) -> Iterator[Row]:
     """A row for each run of ``experiment``."""
-    grid = itertools.product(
-        experiment.stacks, experiment.blocks, experiment.warmups, experiment.peak_lrs
-    )
-    for stack, blocks, warmup, peak_lr in tqdm(list(grid), desc=name, unit=" configurations"):
+    grid = itertools.product(experiment.stacks, experiment.warmups)
+    runs = list(itertools.product(experiment.peak_lrs, seeds))
+    for stack, warmup in tqdm(list(grid), desc=name, unit=" stacks"):
         stacks = []
-        for seed in seeds:
+        for _, seed in runs:
             torch.manual_seed(seed)
-            stacks.append(TASKS[name](stack, blocks, matched=experiment.matched))
+            stacks.append(TASKS[name](stack, experiment.blocks, matched=experiment.matched))
         initial = [
             initial_state(one, *one.batch(rng(seed)))
-            for one, seed in zip(stacks, seeds, strict=True)
+            for one, (_, seed) in zip(stacks, runs, strict=True)
         ]
-        curves = train(stacks, seeds, peak_lr, warmup, experiment.steps)
-        for seed, state, curve in zip(seeds, initial, curves, strict=True):
-            diverged = not all(map(math.isfinite, curve))
+        curves = train(stacks, runs, warmup, experiment.steps)
+        for (peak_lr, seed), state, curve in zip(runs, initial, curves, strict=True):
+            last = mean(curve[-LAST:])
             yield {
-                **{"stack": stack, "blocks": blocks, "warmup": warmup, "peak_lr": peak_lr},
-                **{"seed": seed, **state, "diverged": diverged},
-                "loss": None if diverged else round(mean(curve[-LAST:]), 5),
+                **{"stack": stack, "warmup": warmup, "peak_lr": peak_lr, "seed": seed, **state},
+                "learned_at": len(curve) if last < LEARNED else None,
+                "loss": round(last, 5) if math.isfinite(last) else None,
             }
 
 
@@ -204,21 +195,22 @@ class Stack(nn.Module):
         matched: whether the initialisation preserves the variance; otherwise it is Xavier's.
     """
 
+    config: BlockConfig
     tokens: int
     classes: int
     block: Callable[[BlockConfig], nn.Module]
 
     def __init__(self, name: str, n_blocks: int, *, matched: bool) -> None:
         super().__init__()
-        d_model = CONFIG.d_model
+        d_model = self.config.d_model
         self.embedding = nn.Embedding(self.tokens, d_model)
         self.output = nn.Linear(d_model, self.classes)
-        self.blocks = nn.ModuleList(self.block(CONFIG) for _ in range(n_blocks))
+        self.blocks = nn.ModuleList(self.block(self.config) for _ in range(n_blocks))
         self.norm = final_norm(d_model, "pre" if name == "pre-norm" else "post")
         for block in self.blocks:
             n_sublayers = len(cast(nn.ModuleList, block.residuals))
             block.residuals = nn.ModuleList(CONNECTIONS[name](d_model) for _ in range(n_sublayers))
-        self._initialise(matched=matched and name != "plain, Xavier")
+        self._initialise(matched=matched)
         if name == "scaled residual":
             self._scale()
 
@@ -277,6 +269,7 @@ class FeedForwardBlock(nn.Module):
 class Addition(Stack):
     """Predict the last digit of the sum of two digits; every batch has all pairs."""
 
+    config = BlockConfig(d_model=16, n_heads=2, d_ff=64, dropout=0.0)
     tokens = 2 * DIGITS
     classes = DIGITS
     block = FeedForwardBlock
@@ -297,6 +290,7 @@ class Addition(Stack):
 class PreviousToken(Stack):
     """Predict the previous token of random sentences, with causal attention."""
 
+    config = CONFIG
     tokens = classes = TOKENS
     block = EncoderBlock
 
@@ -316,7 +310,6 @@ class PreviousToken(Stack):
 TASKS: dict[Name, type[Stack]] = {
     "feed-forward": Addition,
     "encoder": PreviousToken,
-    "warm-up": PreviousToken,
 }
 """The task of each experiment."""
 
@@ -348,145 +341,142 @@ def initial_state(stack: Stack, ids: Tensor, classes: Tensor) -> Row:
 
 
 def train(
-    stacks: Sequence[Stack], seeds: Sequence[int], peak_lr: float, warmup: int, steps: int
+    stacks: Sequence[Stack], runs: Sequence[tuple[float, int]], warmup: int, steps: int
 ) -> list[list[float]]:
-    """Train one stack per seed, all together, and return the losses of each.
+    """Train stacks with Adam, all together, each until it has learned; return their losses.
 
     Small stacks train faster together (:func:`torch.func.vmap`) than one after the other. They do
-    not affect each other: if the loss of one is no longer finite, the others continue.
+    not affect each other. A run also ends when its loss is no longer finite.
+
+    Args:
+        stacks: stacks of one kind, one for each run.
+        runs: the peak learning rate and the seed of the batches of each run.
+        warmup: steps of linear warm-up.
+        steps: the largest number of steps.
     """
-    weights, _ = stack_module_state(list(stacks))
+    state, _ = stack_module_state(list(stacks))
+    weights = [weight.detach() for weight in state.values()]
+    moments = [(torch.zeros_like(weight), torch.zeros_like(weight)) for weight in weights]
     stack = stacks[0]
     losses_of = vmap(lambda weights, *batch: functional_call(stack, weights, batch))
-    optimizer = torch.optim.Adam(weights.values(), lr=peak_lr, betas=BETAS, eps=EPS, fused=True)
-    generators = [rng(seed) for seed in seeds]
-    curves = []
+    generators = [rng(seed) for _, seed in runs]
+    curves: list[list[float]] = [[] for _ in runs]
+    active = list(range(len(runs)))
     for step in range(1, steps + 1):
-        optimizer.param_groups[0]["lr"] = peak_lr * min(1, step / max(warmup, 1))
-        batches = zip(*(stack.batch(generator) for generator in generators), strict=True)
-        losses = losses_of(weights, *map(torch.stack, batches))
-        optimizer.zero_grad()
-        losses.sum().backward()
-        optimizer.step()
-        curves.append(losses.detach())
-    return torch.stack(curves, dim=1).tolist()
+        batches = zip(*(stack.batch(generators[run]) for run in active), strict=True)
+        weights = [weight.requires_grad_() for weight in weights]
+        losses = losses_of(dict(zip(state, weights, strict=True)), *map(torch.stack, batches))
+        gradients = torch.autograd.grad(losses.sum(), weights)
+        warm = min(1, step / max(warmup, 1))
+        rates = torch.tensor([runs[run][0] * warm for run in active])
+        weights = [
+            adam(weight.detach(), gradient, *moment, rates, step)
+            for weight, gradient, moment in zip(weights, gradients, moments, strict=True)
+        ]
+        for run, loss in zip(active, losses.tolist(), strict=True):
+            curves[run].append(loss)
+        if step % LAST == 0:
+            # The comparison is false, too, if the mean is not a number.
+            kept = [k for k, run in enumerate(active) if mean(curves[run][-LAST:]) >= LEARNED]
+            if len(kept) < len(active):
+                active = [active[k] for k in kept]
+                weights = [weight[kept] for weight in weights]
+                moments = [(first[kept], second[kept]) for first, second in moments]
+        if not active:
+            break
+    return curves
 
 
-_SCALED = (
-    "*Scaled*: the last matrix of each sublayer is divided by the square root of the number of "
-    "sublayers."
-)
+def adam(
+    weights: Float[Tensor, "run ..."],
+    gradients: Float[Tensor, "run ..."],
+    first: Float[Tensor, "run ..."],
+    second: Float[Tensor, "run ..."],
+    rates: Float[Tensor, "run"],
+    step: int,
+) -> Float[Tensor, "run ..."]:
+    """One step of Adam, with a learning rate for each run; the moments are updated in place."""
+    first.lerp_(gradients, 1 - BETAS[0])
+    second.lerp_(gradients.square(), 1 - BETAS[1])
+    mean_square = second / (1 - BETAS[1] ** step)
+    change = first / (1 - BETAS[0] ** step) / (mean_square.sqrt() + EPS)
+    return weights - rates.view(-1, *[1] * (weights.dim() - 1)) * change
+
+
 ABOUT: dict[Name, str] = {
-    "encoder": (
-        f"Stacks of encoder blocks that differ in the connection around each sublayer. {_SCALED}"
-    ),
     "feed-forward": (
-        "Stacks of feed-forward networks that differ in the connection around each sublayer, in "
-        "the number of blocks and, in the rows *Xavier*, in the initialisation (Xavier instead of "
-        f"He). {_SCALED}"
+        "Stacks of feed-forward networks with He initialisation that differ in the connection "
+        "around each sublayer. *Scaled*: the last matrix of each sublayer is divided by the square "
+        "root of the number of sublayers."
     ),
-    "warm-up": (
+    "encoder": (
         "Stacks of encoder blocks with Xavier initialisation that differ in the placement of layer "
-        "norm, in the number of blocks and in the warm-up."
+        "norm and in the warm-up."
     ),
 }
 """What differs between the stacks of each experiment."""
 
 
 def table(rows: list[Row], settings: Row) -> list[str]:
-    """The losses of stacks, by depth, warm-up and learning rate."""
+    """How many runs learned their task, and after how many steps, by learning rate."""
     rates = grouped(rows, "peak_lr")
     lines = [
         [
             *map(str, stack),
             f"{median(row['stream'] for row in own):.2g}",
-            f"{median(row['cosine'] for row in own):.2f}",
             f"{median(row['first_grad'] / row['last_grad'] for row in own):.2g}",
-            # A run that diverged has no loss and counts as infinite.
-            *(spread([math.inf if r["loss"] is None else r["loss"]
-                      for r in select(own, peak_lr=rate)], ".3g", median) for rate in rates),
+            *(_learned(select(own, peak_lr=rate)) for rate in rates),
         ]
-        for stack, own in grouped(rows, "stack", "blocks", "warmup").items()
-    ]  # fmt: skip
-    header = ["", "blocks", "warm-up", "stream", "cosine", "gradient", *(f"{r:g}" for r in rates)]
+        for stack, own in grouped(rows, "stack", "warmup").items()
+    ]
+    header = ["", "warm-up", "stream", "gradient", *(f"{rate:g}" for rate in rates)]
     return [
-        f"{ABOUT[settings['experiment']]} "
-        "*Stream*, *cosine* and *gradient* are measured before training: the root mean square of "
-        "the last block's output, the mean cosine between its vectors, and the gradient norm of "
-        "the first block divided by the gradient norm of the last block (medians of "
-        f"{len(settings['seeds'])} seeds). The columns headed by a peak learning rate give the "
-        f"training loss, in nats, averaged over the last {settings['mean_of_last_steps']} of "
-        f"{settings['steps']} steps: the median, with the lowest and the highest of the seeds in "
-        f"parentheses. A uniform prediction has a loss of {settings['uniform_loss']:.2f}.",
+        f"{ABOUT[settings['experiment']]} Every stack has {settings['blocks']} blocks. *Stream* "
+        "and *gradient* are measured before training: the root mean square of the last block's "
+        "output, and the gradient norm of the first block divided by the gradient norm of the last "
+        f"block (medians of {len(settings['seeds'])} seeds). The columns headed by a peak learning "
+        "rate give the number of runs that learned the task and, in parentheses, after how many "
+        "steps (the fewest and the most). A run has learned the task when the mean loss of "
+        f"{settings['mean_of_last_steps']} successive steps is below {settings['learned_below']} "
+        f"nats (a uniform prediction has a loss of {settings['uniform_loss']:.2f}); it has at most "
+        f"{settings['steps']} steps.",
         markdown(header, lines),
     ]
 
 
+def _learned(rows: list[Row]) -> str:
+    """The number of runs that learned their task, and their fewest and most steps."""
+    steps = [row["learned_at"] for row in rows if row["learned_at"] is not None]
+    return f"{len(steps)} ({min(steps)}–{max(steps)})" if steps else "0"
+
+
+CLAIMS: dict[Name, dict[tuple[str, int], list[int]]] = {
+    "feed-forward": {
+        ("plain", 0): [3, 5, 5, 5, 3, 0],
+        ("residual", 0): [3, 5, 3, 5, 5, 3],
+        ("scaled residual", 0): [5, 5, 5, 5, 5, 1],
+        ("post-norm", 0): [0, 5, 5, 5, 0, 0],
+        ("pre-norm", 0): [0, 5, 5, 5, 5, 5],
+    },
+    "encoder": {
+        ("post-norm", 0): [0, 0, 0],
+        ("post-norm", 100): [0, 2, 0],
+        ("pre-norm", 0): [5, 5, 5],
+        ("pre-norm", 100): [5, 5, 5],
+    },
+}
+"""The number of runs that learn, by stack and warm-up, for each learning rate."""
+
+
 def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
-    """The statements of chapter 7 about each experiment."""
-    experiment: Name = settings["experiment"]
-    if experiment == "feed-forward":
-        yield from _networks(rows)
-    elif experiment == "encoder":
-        yield from _blocks(rows, settings["uniform_loss"])
-    else:
-        yield from _warm_up(rows)
-
-
-def _losses(rows: list[Row], **selection: object) -> list[float]:
-    """The losses of the selected runs, in the order of the seeds."""
-    return [row["loss"] for row in sorted(select(rows, **selection), key=lambda row: row["seed"])]
-
-
-def _networks(rows: list[Row]) -> Claims:
-    """Stacks of feed-forward networks.
-
-    A run has learned its task if its loss is below 0.5 nats; the counts are those of three
-    learning rates.
-    """
-    expected = {(stack, blocks): [5, 5, 5] for stack in CONNECTIONS for blocks in (4, 12)}
-    expected["plain, Xavier", 12] = [5, 3, 2]
-    expected |= {
-        ("plain, Xavier", 32): [0, 0, 0],
-        ("plain", 32): [5, 0, 0],
-        ("residual", 32): [0, 0, 1],
-        ("scaled residual", 32): [5, 5, 0],
-        ("post-norm", 32): [5, 4, 0],
-        ("pre-norm", 32): [5, 5, 5],
-    }
-    for (stack, blocks), counts in expected.items():
-        found = [
-            sum(loss < 0.5 for loss in _losses(rows, stack=stack, blocks=blocks, peak_lr=peak_lr))
-            for peak_lr in (3e-4, 1e-3, 3e-3)
-        ]
-        claim = f"{stack}, {blocks} networks: {found} runs learned the task, expected {counts}"
-        yield claim, found == counts
-    deep = select(rows, blocks=32)
-    ratios = [row["first_grad"] / row["last_grad"] for row in select(deep, stack="plain")]
-    kept = min(ratios) > 1 / 4 and max(ratios) < 4
-    yield "the gradient of the plain stack does not vanish", kept
-    parallel = min(row["cosine"] for row in deep if row["stack"].startswith("plain"))
-    yield "the vectors of plain stacks are nearly parallel", parallel > 0.86
-
-
-def _blocks(rows: list[Row], chance: float) -> Claims:
-    """Stacks of encoder blocks."""
-    for stack in ("plain", "post-norm"):
-        yield f"{stack} remains near chance level", min(_losses(rows, stack=stack)) > chance - 0.1
-    large = min(_losses(rows, stack="residual")) > 200
-    yield "the loss with a residual connection alone is above 200", large
-    for stack in ("scaled residual", "pre-norm"):
-        yield f"{stack} learns", max(_losses(rows, stack=stack)) < 1.1
-
-
-def _warm_up(rows: list[Row]) -> Claims:
-    """Warm-up."""
-    for run in itertools.product(("post-norm", "pre-norm"), (6, 12), (3e-4, 1e-3, 3e-3)):
-        own = select(rows, **dict(zip(("stack", "blocks", "peak_lr"), run, strict=True)))
-        effect = paired_difference(_losses(own, warmup=200), _losses(own, warmup=0))
-        expected = run == ("post-norm", 12, 1e-3)
-        claim = f"{run[0]}, {run[1]} blocks, {run[2]:g}: warm-up "
-        yield claim + ("helps" if expected else "does not help"), (effect.high < 0) == expected
+    """The counts that chapter 7 explains."""
+    for (stack, warmup), expected in CLAIMS[settings["experiment"]].items():
+        own = grouped(select(rows, stack=stack, warmup=warmup), "peak_lr").values()
+        found = [sum(row["learned_at"] is not None for row in runs) for runs in own]
+        yield (
+            f"{stack}, warm-up {warmup}: {found} runs learned, expected {expected}",
+            (found == expected),
+        )
 
 
 if __name__ == "__main__":

@@ -121,8 +121,9 @@ def words() -> Figure:
 
 def stacks() -> Figure:
     names = ("plain, Xavier", "plain", "residual", "scaled residual", "post-norm", "pre-norm")
-    rates = {f"learning rate {rate}": [0.00001, 2.0, 7293.0] for rate in (0.0003, 0.001, 0.003)}
-    return layers.final_losses(dict.fromkeys(names, rates), 2.3)
+    rates = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+    steps = {rate: [20 * k, 30 * k, None] for k, rate in enumerate(rates, 1)}
+    return layers.steps_to_learn(dict.fromkeys(names, steps), 600)
 
 
 def depth() -> Figure:
@@ -355,7 +356,6 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "effects_of_the_beam": beams,
     "encoder_block": architecture.encoder_block,
     "encoder_decoder_stacks": architecture.encoder_decoder_stacks,
-    "final_losses": stacks,
     "fixed_context_vs_attention": lambda: fixed_context_vs_attention(
         ["the", "black", "cat"], ["le", "chat", "noir"], query=1, weights=[0.043, 0.044, 0.913]
     ),
@@ -416,6 +416,7 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
         ["correct", "second", "third"], [0.933, 0.033, 0.033], [0.7, 0.2, 0.1]
     ),
     "softmax_saturation": saturation,
+    "steps_to_learn": stacks,
     "stored_bytes": processes,
     "sublayer_ablation": ablated_sublayers,
     "training_curve": curve,

@@ -13,14 +13,13 @@ from matplotlib.text import Text
 
 from tfmr.errors import TfmrError
 from tfmr.figures.layers import (
-    LOWEST,
     activation_functions,
-    final_losses,
     gradient_norm_curves,
     loss_curves,
     norm_placement,
     normalisation_axes,
     norms_by_depth,
+    steps_to_learn,
 )
 from tfmr.figures.style import BLUE, DPI, GRID, ORANGE
 
@@ -118,25 +117,22 @@ def test_six_curves_fit_into_the_limit() -> None:
     assert all(above - below > 0.05 for below, above in pairwise(heights))
 
 
-def test_final_losses() -> None:
-    losses = {
-        "plain": {"4 layers": [0.5, 0.25], "32 layers": [2.0, 7321.0]},
-        "residual": {"4 layers": [0.1, 1e-7], "32 layers": [1e-6, 1e-8]},
+def test_steps_to_learn() -> None:
+    steps = {
+        "plain": {1e-3: [20, 40, 90], 1e-2: [None, 500, 300]},
+        "residual": {1e-3: [10, 12, 14], 1e-2: [None, None, None]},
     }
-    fig = final_losses(losses, chance_loss=2.3)
+    fig = steps_to_learn(steps, budget=600)
     (axes,) = fig.axes
-    chance, *points = [line for line in axes.lines if line.get_color() != GRID]
-    assert list(chance.get_xdata()) == [2.3, 2.3]
-    shown = [list(line.get_xdata()) for line in points]
-    assert shown == [[0.5, 0.25], [2.0, 7321.0], [0.1, LOWEST], [LOWEST, LOWEST]]
-    assert [round(line.get_ydata()[0]) for line in points] == [0, 0, 1, 1]
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["plain", "residual"]
+    plain, hollow, residual, _ = [line for line in axes.lines if line.get_color() != GRID]
+    assert [list(data) for data in plain.get_data()] == [[1e-3, 1e-2], [40, 400]]
+    assert [list(data) for data in hollow.get_data()] == [[1e-2], [400]]
+    assert hollow.get_markerfacecolor() == "white" != plain.get_markerfacecolor()
+    assert [list(data) for data in residual.get_data()] == [[1e-3], [12]]
     [legend] = fig.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["4 layers", "32 layers"]
-    colours = {line.get_color() for line in points}
-    assert len(colours) == len({line.get_marker() for line in points}) == 2
-    assert "“plain”, 0.25 to 0.5 (4 layers), 2 to 7,321 (32 layers); “residual”," in fig.alt
-    assert "below 0.0001 to 0.1 (4 layers), below 0.0001 (32 layers)." in fig.alt
+    assert [text.get_text() for text in legend.get_texts()] == ["plain", "residual"]
+    assert "“plain”, 3 of 3 at 0.001 (median 40), 2 of 3 at 0.01 (median 400); “res" in fig.alt
+    assert "3 of 3 at 0.001 (median 12), 0 of 3 at 0.01." in fig.alt
 
 
 def test_gradient_norm_curves() -> None:

@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator
-from matplotlib.transforms import Transform, blended_transform_factory
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from tfmr.errors import require
 from tfmr.figures.diagram import box, line, operation
@@ -39,9 +38,6 @@ DASHES: tuple[Any, ...] = ("-", (0, (4, 2)), (0, (1, 1.3)), (0, (5, 2, 1, 2)))
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
 """Markers, which distinguish variants without their colour."""
-
-LOWEST = 1e-4
-"""The lowest loss that is drawn."""
 
 POINTS = 50
 """The largest number of points of a training curve; more hide the curves behind their noise."""
@@ -221,61 +217,47 @@ def loss_curves(curves: Mapping[str, Runs], chance_loss: float, alt: str) -> Fig
 
 
 @styled
-def final_losses(losses: Mapping[str, Mapping[str, Sequence[float]]], chance_loss: float) -> Figure:
-    """Losses at the end of training, on a logarithmic axis: a row per stack, a point per seed.
+def steps_to_learn(
+    steps: Mapping[str, Mapping[float, Sequence[int | None]]], budget: int
+) -> Figure:
+    """Steps until a task is learned against the learning rate, on logarithmic axes.
 
-    A vertical line marks the loss at chance level. Losses below ``LOWEST`` are drawn there.
+    A marker shows the median of the runs that have learned; it is hollow if some have not.
 
     Args:
-        losses: the losses of all seeds, by stack and by variant. Variants have a colour and a
-            marker each, and the same names in all stacks.
-        chance_loss: the loss of a uniform prediction.
+        steps: the steps of all runs, by stack and by learning rate; ``None`` for a run that has not
+            learned the task.
+        budget: the largest number of steps of a run.
     """
-    variants = list(dict.fromkeys(name for of_stack in losses.values() for name in of_stack))
-    fig, (axes,) = figure(height=1.0 + 0.17 * len(losses) * (len(variants) + 0.8))
-    axes.axvline(chance_loss, color=MUTED, lw=1)
-    spacing = 0.75 / len(variants)
-    for row, of_stack in enumerate(losses.values()):
-        for k, variant in enumerate(variants):
-            x = [max(LOWEST, loss) for loss in of_stack.get(variant, ())]
-            y = [row + spacing * (k - (len(variants) - 1) / 2)] * len(x)
-            style: Any = {"color": CYCLE[k], "marker": MARKERS[k], "alpha": 0.75, "ls": ""}
-            axes.plot(x, y, **style, ms=5, mew=0, label=variant if row == 0 else None)
-    axes.set(xscale="log", xlabel="loss in nats", yticks=range(len(losses)))
-    axes.set_yticklabels(losses)
-    axes.set_ylim(len(losses) - 0.5, -0.5)
-    for row in range(1, len(losses)):
-        axes.axhline(row - 0.5, color=GRID, lw=1)
-    axes.text(chance_loss, 1.02, "chance", color=MUTED, ha="center", transform=_above(axes))
-    if len(variants) > 1:
-        fig.legend(loc="outside lower center", ncols=len(variants))
-    listed = [
-        f"“{' '.join(stack.split())}”, "
-        + ", ".join(f"{_range(values)} ({name})" for name, values in of_stack.items())
-        for stack, of_stack in losses.items()
-    ]
+    fig, (axes,) = figure(height=3.2)
+    axes.axhline(budget, color=GRID, lw=1)
+    listed = []
+    for k, (stack, by_rate) in enumerate(steps.items()):
+        learned = {rate: [n for n in runs if n is not None] for rate, runs in by_rate.items()}
+        medians = {rate: median(runs) for rate, runs in learned.items() if runs}
+        style: Any = {"color": CYCLE[k], "marker": MARKERS[k], "ms": 6}
+        axes.plot([*medians], [*medians.values()], lw=1.5, ls=DASHES[k % len(DASHES)], **style)
+        axes.lines[-1].set_label(stack)
+        partly = [rate for rate in medians if len(learned[rate]) < len(by_rate[rate])]
+        axes.plot(partly, [medians[rate] for rate in partly], ls="", mfc="white", **style)
+        counts = (
+            f"{len(learned[rate])} of {len(runs)} at {rate:g}"
+            + (f" (median {medians[rate]:g})" if rate in medians else "")
+            for rate, runs in by_rate.items()
+        )
+        listed.append(f"“{stack}”, {', '.join(counts)}")
+    axes.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="steps")
+    axes.set_xticks([*next(iter(steps.values()))])
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_yticks([n for n in (10, 20, 50, 100, 200, 500, 1000) if n <= budget])
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
+    fig.legend(loc="outside lower center", ncols=3)
     fig.alt = (
-        "Losses at the end of training, from the lowest to the highest of the seeds; the loss at"
-        f" chance level is {chance_loss:.2f}. Losses by row: {'; '.join(listed)}."
+        f"Runs that learn their task within {budget} steps, by learning rate: {'; '.join(listed)}."
     )
     return fig
-
-
-def _above(axes: Axes) -> Transform:
-    """Coordinates of the data in x, and of the axes in y."""
-    return blended_transform_factory(axes.transData, axes.transAxes)
-
-
-def _range(losses: Sequence[float]) -> str:
-    """The lowest and the highest loss, with two digits."""
-
-    def written(loss: float) -> str:
-        if loss < LOWEST:
-            return f"below {LOWEST:g}"
-        return f"{loss:.2g}" if loss < 100 else f"{loss:,.0f}"
-
-    low, high = written(min(losses)), written(max(losses))
-    return low if low == high else f"{low} to {high}"
 
 
 @styled
