@@ -247,13 +247,14 @@ def test_systems_are_compared_at_equal_precision() -> None:
     assert "| peer | 3.00 (2.80–3.20), fp32 | – |" in mixed
 
 
-def test_a_run_without_a_loss_counts_as_infinite() -> None:
-    common = {"stack": "a", "blocks": 6, "warmup": 100, "peak_lr": 1e-3, "stream": 2.0}
-    common |= {"cosine": 0.25, "last_grad": 2.0}
-    rows = [common | {"first_grad": 3.0 * k, "loss": (0.5, None, None)[k]} for k in range(3)]
-    settings = {"experiment": "warm-up", "seeds": [1, 2, 3], "steps": 7, "uniform_loss": 2.7726}
-    text = depth.table(rows, settings | {"mean_of_last_steps": 2})[-1]
-    assert text.endswith("| a | 6 | 100 | 2 | 0.25 | 1.5 | inf (0.5–inf) |")
+def test_runs_that_have_not_learned_have_no_steps() -> None:
+    common = {"stack": "a", "warmup": 100, "peak_lr": 1e-3, "stream": 2.0, "last_grad": 2.0}
+    rows = [common | {"first_grad": 3.0 * k, "learned_at": (40, None, 20)[k]} for k in range(3)]
+    rows += [row | {"peak_lr": 1e-2, "learned_at": None} for row in rows]
+    settings = {"experiment": "encoder", "seeds": [1, 2, 3], "steps": 7, "uniform_loss": 2.7726}
+    settings |= {"blocks": 6, "learned_below": 0.5, "mean_of_last_steps": 2}
+    text = depth.table(rows, settings)[-1]
+    assert text.endswith("| a | 100 | 2 | 1.5 | 2 (20–40) | 0 |")
 
 
 def test_ablations_show_paired_differences() -> None:
