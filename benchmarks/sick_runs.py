@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import torch
@@ -16,8 +17,8 @@ from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.ablations import DIRECTION, OVERRIDES, RECIPE, predictions
-from benchmarks.record import Row
-from benchmarks.tables import RANGE, markdown, select, spread
+from benchmarks.record import Record, Row
+from benchmarks.tables import RANGE, Claims, markdown, select, spread
 from tfmr import registry
 from tfmr.data import corpora
 from tfmr.data.batches import Batch, Batches
@@ -151,6 +152,26 @@ def table(rows: list[Row], settings: Row) -> list[str]:
         f"{len(settings['seeds'])} seeds, {RANGE}.",
         markdown(["", "training", "validation", "exact translations"], lines),
     ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The statements of chapter 11."""
+    last = {name: select(rows, run=name, step=settings["steps"]) for name in FAULTS}
+    exact = {
+        name: [row["valid_exact"] for row in select(rows, run=name) if "valid_exact" in row]
+        for name in FAULTS
+    }
+    for name in FAULTS:
+        works = min(exact[name]) > 0.8 if name == "healthy" else max(exact[name]) == 0
+        yield f"{name}: most translations are exact, or none", works
+    memorised = max(row["train_loss"] for row in last["200 pairs"])
+    lower = memorised < min(row["train_loss"] for row in last["healthy"])
+    yield "200 pairs: the training loss is lower than in the healthy run", lower
+    level = [row["valid_loss"] for row in select(rows, run="200 pairs") if row.get("step", 0) > 100]
+    yield "200 pairs: the validation loss stays at about 3.3", min(level) > 3.2 and max(level) < 3.5
+    for step in range(80, settings["steps"] + 1, 40):
+        leaked = mean(row["valid_loss"] for row in select(rows, run="no shift", step=step))
+        yield f"no shift: the mean loss is 0.11 at step {step}", round(leaked, 2) == 0.11
 
 
 if __name__ == "__main__":

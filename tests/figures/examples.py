@@ -373,6 +373,9 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     ),
     "length_penalty": penalties,
     "lens_table": lens,
+    "loss_gallery": lambda: training.loss_gallery(
+        {name: [[(0, 6.9, 6.8), (40, 0.2, 0.3)]] for name in ("healthy", "200 pairs", "no shift")}
+    ),
     "loss_curves": lambda: layers.loss_curves({"post-norm": [1.0] * 200}, 2.77, "Curves."),
     "lstm_cell": recurrence.lstm_cell,
     "mask_panels": masks,
@@ -404,9 +407,6 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     ),
     "scaling_curves": laws,
     "score_by_length": bleu_by_length,
-    "score_by_minutes": lambda: training.score_by_minutes(
-        [5.0, 10.0, 20.0, 40.0], [34.2, 36.5, 37.2, 37.6]
-    ),
     "shift_as_rotation": lambda: position.shift_as_rotation(
         [1.0, 10**-0.5, 0.1], starts=[0, 5], k=2
     ),

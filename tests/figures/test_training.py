@@ -7,7 +7,7 @@ from tfmr.errors import TfmrError
 from tfmr.figures.training import (
     alignment,
     learning_rate_schedule,
-    score_by_minutes,
+    loss_gallery,
     smooth,
     smoothed_target,
     training_curve,
@@ -70,7 +70,10 @@ def test_alignment_states_the_largest_weights_that_are_the_same_everywhere() -> 
         alignment(["a", "b", "c"], ["x", "y", "z"], weights, stated=["x", "w"])
 
 
-def test_score_by_minutes() -> None:
-    fig = score_by_minutes([5.0, 10.0], [34.2, 36.5])
-    assert "34.2 after 5, 36.5 after 10" in fig.alt
-    assert [text.get_text() for text in fig.axes[0].texts] == ["34.2", "36.5"]
+def test_the_gallery_draws_every_run_and_states_the_means_at_the_end() -> None:
+    healthy = [[(0, 6.9, 6.8), (40, 0.2, 0.25)], [(0, 7.0, 6.9), (40, 0.4, 0.35)]]
+    fig = loss_gallery({"healthy": healthy, "no shift": [[(0, 6.9, 6.8), (40, 0.0, 0.1)]]})
+    assert "healthy: 0.30 and 0.30; no shift: 0.00 and 0.10." in fig.alt
+    assert [len(axes.lines) for axes in fig.axes] == [4, 2]
+    assert [list(line.get_ydata()) for line in fig.axes[0].lines[2:]] == [[7.0, 0.4], [6.9, 0.35]]
+    assert [axes.get_title() for axes in fig.axes] == ["healthy", "no shift"]

@@ -1,6 +1,8 @@
 """Figures of training: learning rate, label smoothing, training curves, alignment, scores."""
 
+import math
 from collections.abc import Mapping, Sequence
+from statistics import mean
 
 from jaxtyping import Float
 from torch import Tensor
@@ -10,7 +12,6 @@ from tfmr.figures.narrow import NARROW
 from tfmr.figures.style import (
     BLUE,
     GREEN,
-    MUTED,
     ORANGE,
     Figure,
     also_narrow,
@@ -171,23 +172,27 @@ def alignment(
 
 
 @styled
-def score_by_minutes(
-    minutes: Sequence[float], scores: Sequence[float], unit: str = "BLEU on the test set"
-) -> Figure:
-    """Scores against the training time in minutes."""
-    fig, (axes,) = figure(height=2.3)
-    axes.plot(minutes, scores, marker="o", color=BLUE)
-    for minute, score in zip(minutes, scores, strict=True):
-        axes.annotate(
-            f"{score:.1f}", (minute, score), xytext=(0, 7), textcoords="offset points", ha="center"
-        )
-    axes.set(xlabel="minutes of training on two CPU cores", ylabel=unit)
-    axes.set_xlim(0, max(minutes) * 1.08)
-    axes.set_ylim(0, max(scores) * 1.18)
-    axes.grid(axis="y")
-    axes.spines["left"].set_color(MUTED)
-    pairs = ", ".join(
-        f"{score:.1f} after {minute:g}" for minute, score in zip(minutes, scores, strict=True)
+def loss_gallery(runs: Mapping[str, Sequence[Sequence[tuple[int, float, float]]]]) -> Figure:
+    """Training and validation loss against the step, one panel per kind of run.
+
+    Args:
+        runs: for each kind of run, its runs, each with ``(step, training loss, validation loss)``.
+    """
+    rows = math.ceil(len(runs) / 2)
+    fig, panels = figure(rows, 2, height=2.1 * rows)
+    summaries = []
+    for axes, (name, kind) in zip(panels, runs.items(), strict=False):
+        for run in kind:
+            steps, train, valid = zip(*run, strict=True)
+            lines = axes.plot(steps, train, color=BLUE, linewidth=1)
+            lines += axes.plot(steps, valid, color=ORANGE, linewidth=1)
+        axes.set(title=name, xlabel="step", ylabel="loss (nats)")
+        axes.set_ylim(bottom=0)
+        ends = [mean(run[-1][part] for run in kind) for part in (1, 2)]
+        summaries.append(f"{name}: {ends[0]:.2f} and {ends[1]:.2f}")
+    panels[0].legend(lines, ["training", "validation"])
+    fig.alt = (
+        f"Training and validation loss against the step, for {len(runs)} kinds of run; the means "
+        f"at the end: {'; '.join(summaries)}."
     )
-    fig.alt = f"{unit} against minutes of training: {pairs}."
     return fig
