@@ -50,3 +50,14 @@ PAIRS = [
 ]  # fmt: skip
 """Written for this measurement from frequent words of Multi30k; both sentences of a pair have the
 same number of tokens."""
+
+NOUNS = ("Hund", "Mann", "Junge", "Mädchen", "Kind")
+"""Nouns that each fit into each of :data:`FRAMES`."""
+FRAMES = tuple(
+    dict.fromkeys(
+        pair.sentence
+        for pair in PAIRS
+        if pair.sentence.startswith("Ein {}") and {*pair.nouns} & {*NOUNS}
+    )
+)[:7]
+"""Sentences for any of these nouns, which are its subject."""
