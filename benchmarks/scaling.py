@@ -84,13 +84,8 @@ def peak_bytes(work: Callable[[], object]) -> int:
     return peak
 
 
-def seconds_of(
-    works: Sequence[Callable[[], object]],
-    *,
-    rounds: int,
-    clock: Callable[[], float] = time.perf_counter,
-) -> list[Row]:
-    """The time of each of ``works`` by ``clock``, measured in interleaved rounds.
+def seconds_of(works: Sequence[Callable[[], object]], *, rounds: int) -> list[Row]:
+    """The time of each of ``works``, measured in interleaved rounds.
 
     Returns:
         For each, the median ``seconds`` of all rounds, and the ``fastest`` and ``slowest`` round.
@@ -98,9 +93,9 @@ def seconds_of(
     repeats: list[int] = []
     for work in works:
         work()
-        start = clock()
+        start = time.perf_counter()
         work()
-        repeats.append(max(1, round(MIN_SECONDS / (clock() - start))))
+        repeats.append(max(1, round(MIN_SECONDS / (time.perf_counter() - start))))
 
     def repeated(index: int) -> Callable[[int], None]:
         def several(_: int) -> None:
@@ -110,10 +105,7 @@ def seconds_of(
         return several
 
     taken = time_interleaved(
-        {index: repeated(index) for index in range(len(works))},
-        rounds=rounds,
-        warmup=0,
-        clock=clock,
+        {index: repeated(index) for index in range(len(works))}, rounds=rounds, warmup=0
     )
     rows: list[Row] = []
     for index, seconds in taken.items():

@@ -1,16 +1,13 @@
 """Time of decoding one sentence, with and without a KV cache, as a function of its length.
 
-Without the cache, the decoder processes the whole prefix for every token; the encoder processes the
-source once in both cases. The source is as long as the translation. The time is that of the
-processor, on one thread, so what else the machine does affects it little.
+Without the cache, the source and the whole prefix are processed for every token. The source is as
+long as the translation.
 """
 
 import dataclasses
-import time
 from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from benchmarks.record import Record, Row
@@ -18,10 +15,10 @@ from benchmarks.scaling import exponent, fits_follow, fitted, points, seconds_of
 from benchmarks.scaling import table as table
 from benchmarks.tables import Claims
 from tfmr.config import TransformerConfig
-from tfmr.decode import greedy_search
+from tfmr.decode import greedy_search, greedy_search_naive
 from tfmr.errors import require
 from tfmr.model import Transformer
-from tfmr.special_tokens import BOS, EOS, UNK
+from tfmr.special_tokens import EOS, UNK
 from tfmr.translator import DecoderState
 
 CONFIG = TransformerConfig(
@@ -51,17 +48,6 @@ def _suppress_eos(scores: Tensor) -> Tensor:
     return scores
 
 
-@torch.inference_mode()
-def without_cache(model: Transformer, source: Int[Tensor, "1 source"]) -> list[int]:
-    """Greedy decoding to the maximum length, with the whole prefix in each step of the decoder."""
-    memory, memory_mask = model.encode(source)
-    prefix = [BOS]
-    for _ in range(model.config.max_length):
-        hidden = model.decode(torch.tensor([prefix]), memory, memory_mask)
-        prefix.append(EOS + int(model.scores(hidden[0, -1])[EOS:].argmax()))
-    return prefix[1:]
-
-
 def translate(kind: str, length: int) -> Callable[[], None]:
     """A call that translates ``length`` tokens into as many."""
     torch.manual_seed(0)
@@ -69,7 +55,11 @@ def translate(kind: str, length: int) -> Callable[[], None]:
     source = torch.randint(UNK + 1, CONFIG.source_vocab, (1, length))
 
     def work() -> None:
-        ids = greedy_search(model, source)[0] if kind == "cached" else without_cache(model, source)
+        ids = (
+            greedy_search(model, source)[0]
+            if kind == "cached"
+            else greedy_search_naive(model, source)
+        )
         require(
             len(ids) == length,
             f"expected {length} tokens from {kind} decoding, got {len(ids)}",
@@ -83,8 +73,7 @@ def measure(
 ) -> list[Row]:
     """A row for each kind and length, and a power law for each kind."""
     names = [(kind, length) for length in lengths for kind in KINDS]
-    works = [translate(*name) for name in names]
-    seconds = seconds_of(works, rounds=rounds, clock=time.process_time)
+    seconds = seconds_of([translate(*name) for name in names], rounds=rounds)
     rows: list[Row] = [
         {"what": "point", "kind": kind, "size": length, **times}
         for (kind, length), times in zip(names, seconds, strict=True)

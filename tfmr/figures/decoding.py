@@ -174,8 +174,6 @@ def effects_of_the_beam(
 ) -> Figure:
     """Measures of a beam search under several settings, one panel each, one line per run.
 
-    The alternative text has no values, because they depend on the machine.
-
     Args:
         settings: the names of the settings.
         panels: the values of each run, one per setting, by the name of the measure.
@@ -198,10 +196,11 @@ def effects_of_the_beam(
         axes.set_xticks(range(len(settings)), [name.replace(", ", "\n") for name in settings])
         axes.margins(x=0.12, y=0.12)
     fig.supxlabel("beam size", fontsize="medium")
-    fig.alt = (
-        f"{len(panels)} panels: {', '.join(panels)}. Each has one line for each run, over "
-        f"these beam sizes: {'; '.join(settings)}."
+    values = "; ".join(
+        f"{name}: {' / '.join(', '.join(f'{x:.2f}' for x in run) for run in runs)}"
+        for name, runs in panels.items()
     )
+    fig.alt = f"{len(panels)} panels over these beam sizes: {'; '.join(settings)}. {values}."
     return fig
 
 
