@@ -565,13 +565,9 @@ def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims
     ablated = only(rows, analysis="ablation", kind="encoder", **this)
     first = ablated["lead_zero"] == ablated["lead_mean"] == 0
     yield "the head is the costliest by both ablations", first
-    ahead = [
-        row[f"lead_{by}_interval"][0] > 0
-        for row in select(rows, analysis="ablation")
-        if row is not ablated
-        for by in ("zero", "mean")
-    ]
-    yield "it costs more than every other head, by paired intervals", all(ahead)
+    others = [row for row in select(rows, analysis="ablation") if row is not ablated]
+    ahead = all(row["lead_zero_interval"][0] > 0 for row in others)
+    yield "its removal costs more than that of every other head, by paired intervals", ahead
     keys = {row["hidden"]: row["loss_increase"] for row in select(rows, analysis="hidden keys")}
     own, other, _ = keys.values()
     yield (

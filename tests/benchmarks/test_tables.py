@@ -94,6 +94,7 @@ CLAIMS: list[tuple[str, int, str, object, str]] = [
     ("depth-encoder", -1, "learned_at", None, "pre-norm, warm-up 100: [5, 5, 4] runs"),
     ("depth-feed-forward", -1, "learned_at", None, "pre-norm, warm-up 0: [0, 5, 5, 5, 5, 4] runs"),
     ("beams", 3, "length", 0.9, "and shorter ones"),
+    ("previous-token", -1, "lead_zero_interval", [-1, 1], "its removal costs more"),
     ("ablations", -1, "diverged", True, "no run diverged"),
     ("sick-runs", 0, "valid_exact", 0.0, "healthy: most translations are exact"),
     ("sick-runs", 32, "train_loss", 9.0, "200 pairs: the training loss"),
