@@ -196,11 +196,11 @@ def effects_of_the_beam(
         axes.set_xticks(range(len(settings)), [name.replace(", ", "\n") for name in settings])
         axes.margins(x=0.12, y=0.12)
     fig.supxlabel("beam size", fontsize="medium")
-    values = "; ".join(
+    measured = "; ".join(
         f"{name}: {' / '.join(', '.join(f'{x:.2f}' for x in run) for run in runs)}"
         for name, runs in panels.items()
     )
-    fig.alt = f"{len(panels)} panels over these beam sizes: {'; '.join(settings)}. {values}."
+    fig.alt = f"{len(panels)} panels over these beam sizes: {'; '.join(settings)}. {measured}."
     return fig
 
 
