@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.pages.conftest import SITE, Visit, protocol
 from tools import ROOT
 from tools.notebooks import chapters
-from tools.site.search_index import slug
+from tools.site.search_index import CODES, slug
 from tools.site.tex_text import plain_math
 
 STATIC = SITE / "_static"
@@ -30,6 +30,7 @@ ON_DEMAND = [
 ]
 CHAPTER = "04-self-attention.html"
 SECTION, TERM, EXERCISE, REFERENCES, API = range(5)
+CODE = re.compile(f"[{chr(CODES.start)}-{chr(CODES.stop - 1)}]")
 HUE = re.compile(r"\{\\htmlClass\{hue-\w+\}\{((?:[^{}]|\{[^{}]*\})*)\}\}")
 """A coloured symbol in a formula; see hues.py."""
 
@@ -41,6 +42,11 @@ def index() -> dict[str, Any]:
     return content
 
 
+def word(code: re.Match[str]) -> str:
+    """The common word that a character of the index stands for."""
+    return str(index()["common"][ord(code[0]) - CODES.start])
+
+
 def entries() -> Iterator[tuple[str, int, str, str, str]]:
     """Page, kind, title, anchor and text of every entry."""
     for page, kind, title, anchor, text, _ in zip(*index()["entries"], strict=True):
@@ -48,7 +54,7 @@ def entries() -> Iterator[tuple[str, int, str, str, str]]:
             anchor = slug(title)
         elif anchor.endswith("."):
             anchor += title
-        yield index()["pages"][page][0], kind, title, anchor, text
+        yield index()["pages"][page][0], kind, title, anchor, CODE.sub(word, text)
 
 
 @cache
@@ -135,15 +141,16 @@ def test_a_name_of_the_package_finds_its_entry(dialog: Locator) -> None:
 
 def test_every_meaning_is_in_the_words_of_the_book(dialog: Locator) -> None:
     unknown = dialog.page.evaluate(
-        """meanings => {
+        """([meanings, texts]) => {
             const { tokenize } = bookSearch;
-            const [, kinds, titles, , texts] = bookIndex.entries;
-            const known = new Set(titles.flatMap(
-                (title, i) => kinds[i] < 3 ? tokenize(`${title} ${texts[i]}`) : []));
+            const known = new Set(texts.flatMap(tokenize));
             return Object.entries(meanings).filter(([, meaning]) =>
                 tokenize(meaning).some(term => !known.has(term)));
         }""",
-        WORDS["meanings"],
+        [
+            WORDS["meanings"],
+            [f"{title} {text}" for _, kind, title, _, text in entries() if kind < 3],
+        ],
     )
     assert unknown == [], "these lead to words that no section contains"
 

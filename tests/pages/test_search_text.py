@@ -70,6 +70,21 @@ def test_what_an_anchor_repeats_of_its_title_is_left_out(
     assert search.shortened(entry) == entry._replace(anchor=stored)
 
 
+def test_common_words_become_codes_and_only_those() -> None:
+    texts = ["the mask hides the key, and the other mask", "≈ 3 the", "Maske 마스크"]
+    common, coded = search.with_codes(texts)
+    assert common[0] == " the"
+    assert "the" in common
+    restored = [
+        "".join(common[ord(c) - search.CODES.start] if ord(c) in search.CODES else c for c in text)
+        for text in coded
+    ]
+    assert restored == texts
+    assert not any("mask" in text for text in coded)
+    with pytest.raises(AssertionError, match="Hebrew"):
+        search.with_codes(["א"])
+
+
 def section(title: str, *children: nodes.Node) -> nodes.section:
     made = nodes.section("", nodes.title("", title), *children)
     made["ids"].append(nodes.make_id(title))

@@ -49,7 +49,7 @@ window.bookSearch = {};
       return known.get(word);
     });
 
-  async function create({ pages, entries, meanings, ignored }) {
+  async function create({ pages, entries, common, meanings, ignored }) {
     const library = new window.MiniSearch({
       fields: Object.keys(FIELDS),
       tokenize,
@@ -58,11 +58,13 @@ window.bookSearch = {};
     // The entries are columns, and an anchor lacks what it repeats of its title; see tools/site/search_index.py.
     const slug = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
     const whole = (start, title) => (start === "-" ? slug(title) : start.endsWith(".") ? start + title : start);
+    // A character of the range below stands for a common word.
+    const restored = (text) => text.replace(/[\u0500-\u07ff]/g, (code) => common[code.charCodeAt(0) - 0x500]);
     const rows = entries[0].map((place, id) => {
       const [kind, title, start, text, code] = entries.slice(1).map((column) => column[id]);
       const [address, page] = pages[place];
       const anchor = whole(start, title);
-      return { id, kind, title, text, code, page, address: address + (anchor && `#${anchor}`) };
+      return { id, kind, title, text: restored(text), code, page, address: address + (anchor && `#${anchor}`) };
     });
     await library.addAllAsync(rows, { chunkSize: 40 }); // the page answers between the chunks
     const unsaid = new Set(ignored.flatMap(tokenize));
