@@ -179,7 +179,7 @@ def loss_gallery(runs: Mapping[str, Sequence[Sequence[tuple[int, float, float]]]
         runs: for each kind of run, its runs, each with ``(step, training loss, validation loss)``.
     """
     rows = math.ceil(len(runs) / 2)
-    fig, panels = figure(rows, 2, height=2.1 * rows)
+    fig, panels = figure(rows, 2, height=2.1 * rows, sharey=True)
     summaries = []
     for axes, (name, kind) in zip(panels, runs.items(), strict=False):
         for run in kind:
