@@ -123,7 +123,7 @@ def test_a_note_is_beside_its_paragraph_whole_and_at_the_first_link_or_not_shown
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate(MISPLACED) == [], chapter.stem
             assert page.evaluate(SHOWN) >= 4 or chapter.stem == "translator"
-        texts = page.locator(".margin-notes p").all_inner_texts()
+        texts = page.locator(".margin-notes p").all_text_contents()
         assert len(texts) == len(set(texts)), chapter.stem
     context.close()
 

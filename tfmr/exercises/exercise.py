@@ -26,8 +26,8 @@ from tfmr.exercises.guard import Failure
 from tfmr.exercises.verdict import Verdict
 from tfmr.wording import joined
 
+# Names of the mistakes that a wrong version contains; without any, it is the reference.
 Faults = frozenset[str]
-"""Names of the mistakes that a wrong version contains; without any, it is the reference."""
 LEVELS = {1: "basic", 2: "intermediate", 3: "advanced"}
 LEAST_EVIDENCE = 2
 """If an answer gives fewer results without raising an error, no mistake is named."""
