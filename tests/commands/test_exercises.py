@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tfmr.exercises import ch04, exercises_of, guard
+from tfmr.exercises import ch04, guard
+from tfmr.exercises.chapters import exercises_of
 from tfmr.exercises.exercise import LEVELS, Numbers
 
 FILE = "exercises_04.py"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfmr.exercises import chapter_numbers, exercises_of, find_chapter
+from tfmr.exercises.chapters import chapter_numbers, exercises_of, find_chapter
 from tfmr.exercises.exercise import LEVELS, Exercise
 from tools import notebooks
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tfmr.exercises import chapter_numbers, exercises_of, find_chapter
+from tfmr.exercises.chapters import chapter_numbers, exercises_of, find_chapter
 from tfmr.exercises.exercise import Diagnosed, Exercise, Function, Mistake, Numbers, Probe, common
 
 EXERCISES = [each for number in chapter_numbers() for each in exercises_of(find_chapter(number))]

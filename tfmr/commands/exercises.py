@@ -50,7 +50,7 @@ class Exercises:
             self._check()
 
     def _list(self) -> None:
-        from tfmr.exercises import chapter_numbers, exercises_of, find_chapter
+        from tfmr.exercises.chapters import chapter_numbers, exercises_of, find_chapter
         from tfmr.exercises.exercise import LEVELS
         from tfmr.exercises.files import check_file, file_name
 
@@ -65,7 +65,7 @@ class Exercises:
                 print(f"{each.label:4} {mark:4}  {LEVELS[each.level]:12}  {each.title}")
 
     def _start(self) -> None:
-        from tfmr.exercises import find_chapter
+        from tfmr.exercises.chapters import find_chapter
         from tfmr.exercises.files import write_stubs
 
         require(self.subject is not None, "expected a chapter, as in: exercises start 04")

@@ -8,7 +8,8 @@ from typing import Any
 
 from tfmr.data.files import explain_os_error
 from tfmr.errors import TfmrError, require
-from tfmr.exercises import exercises_of, find_chapter, guard
+from tfmr.exercises import guard
+from tfmr.exercises.chapters import exercises_of, find_chapter
 from tfmr.exercises.exercise import Exercise
 from tfmr.exercises.verdict import Verdict
 
