@@ -16,7 +16,7 @@ Every module contains one idea and imports only from the modules before it:
            → tiled_attention → position → layers → encoder → decoder → model → seq2seq → registry
            → fast → data → checkpoint → decode → metrics → train → analysis → sequence_layers
            → complexity → training_memory → scaling_law → family → figures → widgets → exercises
-           → commands → __main__
+           → doctor → commands → __main__
 
 The axis names in the jaxtyping annotations are the same everywhere; the appendix *Notation* of the
 book defines them.

@@ -1,4 +1,4 @@
-"""``python -m tfmr``: train a model, translate with it, and evaluate it; check exercises.
+"""``python -m tfmr``: train a model, translate with it, evaluate and examine it; check exercises.
 
 A command that fails prints one line on standard error: what was expected, what was given, and what
 to do. With ``--traceback`` it also prints where the error was raised. ``--version`` alone prints
@@ -7,7 +7,7 @@ the version. The exit status is
 ==== ==============================================================================================
 0    if the command succeeded, or the program that reads its output stopped reading
 1    if ``translate`` could not translate some of the sentences, ``exercises check`` found an answer
-     that is not right, or a process of a run was lost
+     that is not right, ``doctor`` found a fault, or a process of a run was lost
 2    if the input is invalid, or if memory, disk space, a file or a package is missing
 70   if the error was not foreseen
 130  if Ctrl-C stopped the command, at whatever moment
@@ -120,6 +120,7 @@ def _parse_command() -> Callable[[], object]:
         import tyro
 
         from tfmr.commands.compare import Compare
+        from tfmr.commands.doctor import Doctor
         from tfmr.commands.evaluate import Evaluate
         from tfmr.commands.exercises import Exercises
         from tfmr.commands.export import Export
@@ -140,11 +141,13 @@ def _parse_command() -> Callable[[], object]:
                     "export": Export,
                     "recipes": Recipes,
                     "exercises": Exercises,
+                    "doctor": Doctor,
                 },
                 prog="python -m tfmr",
                 description="Train a translation model, translate with it, and evaluate it; check "
-                f"exercises of the book. With {TRACEBACK}, any command shows where an error was "
-                f"raised; {VERSION} prints the version.",
+                "exercises of the book, and examine your own model. With "
+                f"{TRACEBACK}, any command shows where an error was raised; {VERSION} prints the "
+                "version.",
             )
     except SystemExit as stop:
         if not stop.code:

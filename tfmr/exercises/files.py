@@ -62,7 +62,7 @@ def check_file(path: Path) -> list[Checked]:
     Raises:
         TfmrError: if the file cannot be read or run, or does not state its chapter.
     """
-    answers = _run(path)
+    answers = run_file(path, guard.SECONDS)
     require(
         isinstance(answers.get("CHAPTER"), str),
         f'expected the line CHAPTER = "04" in {path}, or another chapter; `python -m tfmr '
@@ -72,8 +72,12 @@ def check_file(path: Path) -> list[Checked]:
     return [Checked(each, each.check(answers.get(each.name))) for each in exercises]
 
 
-def _run(path: Path) -> dict[str, Any]:
-    """The global names of a Python file after it has run."""
+def run_file(path: Path, seconds: float) -> dict[str, Any]:
+    """The global names of a Python file after it has run.
+
+    Raises:
+        TfmrError: if the file cannot be read, raises, or runs longer than ``seconds``.
+    """
     try:
         code = compile(path.read_text("utf-8"), str(path), "exec")
     except OSError as error:
@@ -84,11 +88,11 @@ def _run(path: Path) -> dict[str, Any]:
         raise TfmrError(f"expected Python code in {path}{line}: {reason}") from error
     names: dict[str, Any] = {"__name__": "answers", "__file__": str(path)}
     try:
-        with guard.random_state_kept(), guard.time_limit(guard.SECONDS):
+        with guard.random_state_kept(), guard.time_limit(seconds):
             exec(code, names)
     except guard.TimeLimitExceeded as error:
         line = guard.failing_line(error)
-        raise TfmrError(f"{path} ran for more than {guard.SECONDS:g} seconds, at {line}") from error
+        raise TfmrError(f"{path} ran for more than {seconds:g} seconds, at {line}") from error
     except (Exception, SystemExit) as error:
         reason = traceback.format_exception_only(error)[-1].strip()
         line = guard.failing_line(error)

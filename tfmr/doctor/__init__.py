@@ -1,0 +1,21 @@
+"""A doctor for the reader's own model: probes that find common faults and name them.
+
+A :class:`~tfmr.doctor.subject.Subject` states how to call the model, and
+:func:`~tfmr.doctor.examination.examine` reports the result of every probe::
+
+    from tfmr import Transformer, TransformerConfig, doctor
+
+    model = Transformer(TransformerConfig(source_vocab=100, target_vocab=100, d_model=64))
+    subject = doctor.Subject(model=model, logits=model, vocab=100, source_vocab=100)
+    print(doctor.examine(subject))
+
+Every probe makes an experiment: it changes part of an input and measures what changes in the
+result. A probe that cannot decide says so. Design choices are no faults: pre-norm or post-norm,
+biases, the kind of normalisation, of positions, of attention heads.
+"""
+
+from tfmr.doctor.examination import examine
+from tfmr.doctor.finding import Finding, Report
+from tfmr.doctor.subject import Subject
+
+__all__ = ["Finding", "Report", "Subject", "examine"]

@@ -1,0 +1,170 @@
+"""The model to examine, and the few functions through which the probes call it."""
+
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from tfmr.doctor.finding import UndecidedError
+from tfmr.errors import TfmrError, require
+from tfmr.exercises.guard import failing_line, random_state_kept
+
+CHANGED = 1e-5
+"""A smaller relative change of the logits is regarded as a rounding error."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A model, and how to call it. Only the first three arguments are always needed.
+
+    A language model has no ``source_vocab``, and its functions take no ``source``. Sources and
+    targets are batches of token ids ``(batch, length)``, padded with ``pad``.
+
+    Raises:
+        TfmrError: if a vocabulary is too small for the probes.
+    """
+
+    model: nn.Module
+    """The module with all weights."""
+    logits: Callable[..., Tensor]
+    """``logits(source, target)``: the logits ``(batch, length, vocab)`` of the token after each
+    position of the decoder input ``target``."""
+    vocab: int
+    """Number of target tokens."""
+    source_vocab: int | None = None
+    """Number of source tokens; ``None`` for a language model."""
+    encode: Callable[..., Tensor] | None = None
+    """``encode(source)``: the encoder output ``(batch, length, d_model)``."""
+    pad: int | None = 0
+    """The id of padding; ``None`` if there is none."""
+    bos: int = 1
+    """The first token of the decoder input."""
+    eos: int = 2
+    """The last token of a sentence."""
+    padding_side: Literal["right", "left"] = "right"
+    """Where the sentences of a language model are padded."""
+
+    def __post_init__(self) -> None:
+        for name, size in (("vocab", self.vocab), ("source_vocab", self.source_vocab)):
+            require(
+                size is None or size >= 12, f"{name} must be at least 12 for the probes: got {size}"
+            )
+
+    @property
+    def is_language_model(self) -> bool:
+        """Whether the model has no source."""
+        return self.source_vocab is None
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return next((p.device for p in self.model.parameters()), torch.device("cpu"))
+
+    def tokens(self, batch: int, length: int, seed: int, *, source: bool = False) -> Tensor:
+        """Random ids ``(batch, length)`` without special tokens, different within a sentence."""
+        size = self.source_vocab if source else self.vocab
+        assert size is not None
+        ids = [i for i in range(size) if i not in (self.pad, self.bos, self.eos)]
+        rng = random.Random(seed)
+        rows = [(rng.sample(ids, len(ids)) * length)[:length] for _ in range(batch)]
+        return torch.tensor(rows, device=self.device)
+
+    def other(self, ids: Tensor, *, source: bool = False) -> Tensor:
+        """Ids that differ from these, at every position, and are no special tokens."""
+        size = self.source_vocab if source else self.vocab
+        assert size is not None
+        usual = [i for i in range(size) if i not in (self.pad, self.bos, self.eos)]
+        after = dict(zip(usual, usual[1:] + usual[:1], strict=True))
+        return ids.clone().cpu().apply_(lambda i: after.get(i, usual[0])).to(ids.device)
+
+    def sources(self, batch: int, length: int, seed: int = 0) -> Tensor | None:
+        """Random source sentences; ``None`` for a language model."""
+        return None if self.is_language_model else self.tokens(batch, length, seed, source=True)
+
+    def predict(self, source: Tensor | None, target: Tensor, seed: int = 0) -> Tensor:
+        """The logits ``(batch, length, vocab)``, in fp64 on the CPU.
+
+        Raises:
+            TfmrError: if the reader's code raises, or the result has another shape.
+            UndecidedError: if a logit is NaN.
+        """
+        arguments = (target,) if source is None else (source, target)
+        result = call("logits", self.logits, arguments, seed)
+        expected = (*target.shape, self.vocab)
+        got = tuple(result.shape) if isinstance(result, Tensor) else type(result).__name__
+        require(
+            got == expected,
+            f"logits must return a tensor (batch, length, vocab) = {expected}: got {got}; "
+            "transpose or slice it in the function that you pass",
+        )
+        if result.isnan().any():
+            raise UndecidedError("logits are NaN; is there a row in which every key is masked?")
+        finite: Tensor = result.detach().cpu().double().nan_to_num(posinf=0.0, neginf=0.0)
+        return finite
+
+
+def call(name: str, function: Callable[..., Any], arguments: tuple[Any, ...], seed: int) -> Any:
+    """Call a function of the reader with copies of the arguments and seeded random numbers.
+
+    Raises:
+        TfmrError: if it raises.
+    """
+    copies = [each.clone() if isinstance(each, Tensor) else each for each in arguments]
+    with random_state_kept(), torch.no_grad(), warnings.catch_warnings():
+        torch.manual_seed(seed)
+        warnings.simplefilter("ignore")
+        try:
+            return function(*copies)
+        except Exception as error:
+            line = failing_line(error) or "in a library"
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise TfmrError(f"{name} raised {reason} ({line})") from error
+
+
+def change(before: Tensor, after: Tensor) -> Tensor:
+    """The largest change of the logits at each position, relative to their standard deviation.
+
+    Raises:
+        UndecidedError: if all logits are equal.
+    """
+    spread = before.std(dim=-1).mean()
+    if spread == 0:
+        raise UndecidedError("all logits are equal; train the model for a few steps first")
+    return (after - before).abs().amax(dim=-1) / spread
+
+
+def limit(effect: float) -> float:
+    """The change from which on a probe reports a fault: 1 % of an effect that must exist.
+
+    Raises:
+        UndecidedError: if the effect is so small that 1 % of it could be a rounding error.
+    """
+    if effect < 100 * CHANGED:
+        raise UndecidedError(
+            "the positions hardly depend on each other; train the model for a few steps first"
+        )
+    return effect / 100
+
+
+@contextmanager
+def evaluation(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside the ``with`` statement; afterwards the model is as before."""
+    modes = {module: module.training for module in model.modules()}
+    saved = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    gradients = {name: p.grad for name, p in model.named_parameters()}
+    model.eval()
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, tensor in model.state_dict().items():
+                tensor.copy_(saved[name])
+        for name, parameter in model.named_parameters():
+            parameter.grad = gradients[name]
+        for module, mode in modes.items():
+            module.training = mode
