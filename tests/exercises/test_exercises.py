@@ -236,6 +236,7 @@ def test_one_result_among_errors_does_not_name_a_mistake() -> None:
             mistakes=(mistake,),
             probes=tuple(Probe(f"{value}", (torch.tensor(value),)) for value in values),
             arguments=("x",),
+            task="",
         )
 
     wrong = build(frozenset({mistake.name}))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tfmr.exercises import ch04_versions as versions
 from tfmr.exercises import guard
-from tfmr.exercises.ch04_versions import KEYS, VALUES, numbers
+from tfmr.exercises.ch04_versions import KEYS, VALUES
 from tfmr.exercises.exercise import (
     Caveat,
     Function,
@@ -18,6 +18,7 @@ from tfmr.exercises.exercise import (
     as_tensor,
     first_tensor,
     loops,
+    numbers,
 )
 
 CHAPTER = "04"
@@ -28,14 +29,11 @@ q1 = Numbers(
     number=1,
     title="Another query",
     level=1,
+    task="By hand: let the query of *good* be (0, 2). The keys of *I am good* are still (1, 0), "
+    "(0, 1) and (1, 1), its values (2, 0), (1, 1) and (0, 4), and d_k = 2. Give the two components "
+    "of the output for *good*. You may use exp(√2) = 4.113.",
     name="another_query",
-    stub="""\
-# By hand: let the query of "good" be (0, 2). The keys of "I am good"
-# are still (1, 0), (0, 1) and (1, 1), its values (2, 0), (1, 1) and
-# (0, 4), and d_k = 2. Give the two components of the output for "good".
-# You may use exp(√2) = 4.113.
-another_query = [None, None]
-""",
+    stub="another_query = [None, None]\n",
     hints=(
         "Start with the three dot products of the query (0, 2) with the keys. Two are equal.",
         "Divide by √2 before you take the exponential: 2 / √2 = √2, and the exponential of 0 is 1.",
@@ -68,6 +66,7 @@ q2 = Function(
     number=2,
     title="Attention in a few lines",
     level=1,
+    task="Write the function of this chapter yourself, without a mask.",
     name="attention",
     stub='''\
 def attention(q, k, v):
@@ -171,6 +170,7 @@ q3 = Function(
     number=3,
     title="The mask of a decoder",
     level=2,
+    task="Build the mask that the decoder needs for a batch of target sentences.",
     name="decoder_mask",
     stub='''\
 def decoder_mask(ids):
@@ -236,6 +236,8 @@ q4 = Function(
     number=4,
     title="Find the bug in the mask",
     level=2,
+    task="The code below has every shape right, and its outputs look plausible. Nevertheless, "
+    "information about hidden keys reaches the output. Repair it.",
     name="masked_attention",
     stub=f"""\
 # Find the bug in this code, and repair it: the output for a query must
@@ -307,6 +309,8 @@ q5 = Function(
     number=5,
     title="The gradient of the softmax",
     level=3,
+    task="PyTorch computes this gradient for you. Write it yourself, from the formula for the "
+    "derivative of a weight in the section *Why divide by √d_k*.",
     name="softmax_backward",
     stub='''\
 def softmax_backward(weights, grad):
@@ -364,6 +368,8 @@ q6 = WriteTest(
     number=6,
     title="Write the test for the causal mask",
     level=3,
+    task="A causal mask that is wrong raises no error, so it needs a test. Yours is run on three "
+    "correct functions, which it must accept, and on eight faulty ones, which it must reject.",
     name="leak_test",
     stub='''\
 def leak_test(attend):

@@ -16,13 +16,6 @@ KEYS = torch.tensor([[1.0, 0], [0, 1], [1, 1]])
 VALUES = torch.tensor([[2.0, 0], [1, 1], [0, 4]])
 """Keys and values of *I am good*."""
 
-
-def numbers(seed: int, *shape: int) -> Float[Tensor, "..."]:
-    """Normally distributed numbers with two decimal places, so that a failing case is readable."""
-    generator = torch.Generator().manual_seed(seed)
-    return (torch.randn(*shape, generator=generator) * 100).round() / 100
-
-
 UNSCALED = Mistake(
     "the dot products are not divided by √d_k",
     "Divide them before the softmax; d_k is the size of a query: q.shape[-1].",

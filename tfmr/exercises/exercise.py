@@ -1,4 +1,4 @@
-"""The kinds of exercises: numbers, functions, and tests that the reader writes.
+"""The kinds of exercises: numbers, functions, tests that the reader writes, and predictions.
 
 How a mistake is found: an exercise has a function ``build`` that makes its reference solution or,
 for a set of mistakes, a *wrong version* with these mistakes. The answer and the reference are run
@@ -17,6 +17,7 @@ from itertools import chain, combinations, count
 from typing import Any, Literal
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -87,10 +88,12 @@ class Exercise(ABC):
     number: int
     title: str
     level: Literal[1, 2, 3]
+    task: str
+    """What to do, in one paragraph."""
     name: str
     """The name of the answer in a file of stubs."""
     stub: str
-    """Python code with the task, for the reader to complete."""
+    """Python code for the reader to complete."""
     hints: tuple[str, str, str]
     answer: Any
     """A solution."""
@@ -135,7 +138,7 @@ class Exercise(ABC):
         return Note(self.remark, self._solution_code())
 
     def _solution_code(self) -> str:
-        return textwrap.dedent(inspect.getsource(self.answer)).rstrip()
+        return source(self.answer)
 
     def _not_attempted(self) -> Verdict:
         return Verdict(
@@ -400,6 +403,53 @@ class WriteTest(Exercise):
         )
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Predict(Exercise):
+    """The effect of a change, which the reader predicts before an experiment measures it."""
+
+    options: dict[str, str]
+    """The predictions to choose from, by letter."""
+    replies: dict[str, str]
+    """For each wrong option, one sentence on what it overlooks."""
+    experiment: Callable[[], tuple[str, str]]
+    """Measures the effect: the option that it confirms, and a report of one line."""
+
+    @cached_property
+    def measured(self) -> tuple[str, str]:
+        """The result of the experiment, which runs once."""
+        with guard.random_state_kept():
+            return self.experiment()
+
+    def check(self, answer: Any) -> Verdict:
+        """The verdict on a prediction. Only a prediction starts the experiment."""
+        verdict = super().check(answer)
+        if verdict.kind != "right":
+            return verdict
+        right, report = self.measured
+        choice = self._letter(answer)
+        if choice == right:
+            return Verdict("right", f"Right: {report}")
+        return Verdict("wrong", f"Measured: {report}", self.replies[choice])
+
+    @staticmethod
+    def _letter(answer: Any) -> str:
+        return answer.strip(" .()").lower() if isinstance(answer, str) else ""
+
+    def _judge(self, answer: Any) -> Verdict:
+        if self._letter(answer) in self.options:
+            return Verdict("right", "This is one of the options.")
+        letters = joined([repr(letter) for letter in self.options])
+        return Verdict("wrong", f"Wrong: expected one of the options {letters}, got {answer!r}.")
+
+    def _solution_code(self) -> str:
+        return f"{self.name} = {self.answer!r}\n\n{source(self.experiment)}"
+
+
+def source(function: Callable[..., Any]) -> str:
+    """The source code of a function."""
+    return textwrap.dedent(inspect.getsource(function)).rstrip()
+
+
 def outcome(test: Callable[..., Any], subject: Subject) -> Failure | None:
     """The failure of a test, or ``None`` if it accepts the subject.
 
@@ -410,6 +460,12 @@ def outcome(test: Callable[..., Any], subject: Subject) -> Failure | None:
         return result
     rejected = result is not None and isinstance(result, bool | Tensor) and not bool(result)
     return Failure(AssertionError(), "") if rejected else None
+
+
+def numbers(seed: int, *shape: int) -> Float[Tensor, "..."]:
+    """Normally distributed numbers with two decimal places, so that a failing case is readable."""
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(*shape, generator=generator) * 100).round() / 100
 
 
 def as_tensor(value: Any) -> Tensor | None:

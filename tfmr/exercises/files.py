@@ -1,5 +1,6 @@
 """Files of answers: written with stubs, run, and checked."""
 
+import textwrap
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,9 @@ def stubs(chapter: ModuleType) -> str:
         f"To check your answers: python -m tfmr exercises check {name}\n"
         f'"""\n\nimport math\n\nimport torch\n\nCHAPTER = "{chapter.CHAPTER}"\n'
     ]
-    parts += [f"# {each!r}\n\n{each.stub}" for each in exercises_of(chapter)]
+    for each in exercises_of(chapter):
+        task = textwrap.fill(each.task, 76, initial_indent="# ", subsequent_indent="# ")
+        parts.append(f"# {each!r}\n#\n{task}\n\n{each.stub}")
     return "\n\n".join(parts)
 
 
