@@ -17,15 +17,14 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from benchmarks import record
-from benchmarks.ablations import DIRECTION, OVERRIDES, RECIPE, predictions
+from benchmarks.ablations import DIRECTION, OVERRIDES, RECIPE, validation_losses
 from benchmarks.record import Record, Row
 from benchmarks.tables import RANGE, Claims, markdown, select, spread
-from tfmr.config import Tie, TransformerConfig
+from tfmr.config import Tie
 from tfmr.data import corpora
 from tfmr.data.corpus import Corpus
 from tfmr.model import Transformer
 from tfmr.train.config import Recipe, find_recipe
-from tfmr.train.trainer import Trainer
 
 STEPS = (100, 200, 400)
 RATES = (3e-3, 1e-2)
@@ -89,18 +88,9 @@ def measure(
         changed = recipe.with_overrides(
             {"model.tie": variant.tie, "train.peak_lr": rate, "train.seed": seed}
         )
-        torch.manual_seed(seed)
-        config = changed.model_config(tokenizer.vocab_size)
-        assert isinstance(config, TransformerConfig)
-        model = Transformer(config)
-        if not variant.factor:
-            cancel_factor(model)
-        trainer = Trainer(model, changed.make_batches_from_ids(train), changed.train)
-        for step in steps:
-            trainer.run(steps=step)
-            valid_loss = predictions(trainer.averaged_model(), valid)["valid_loss"]
-            row = {**dataclasses.asdict(variant), "peak_lr": rate, "seed": seed, "step": step}
-            yield {**row, "valid_loss": valid_loss}
+        change = {} if variant.factor else {"change": cancel_factor}
+        for row in validation_losses(changed, tokenizer.vocab_size, train, valid, steps, **change):
+            yield {**dataclasses.asdict(variant), "peak_lr": rate, "seed": seed, **row}
 
 
 def cancel_factor(model: Transformer) -> None:
