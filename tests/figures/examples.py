@@ -21,7 +21,14 @@ from tfmr.figures.decoding import (
 from tfmr.figures.family import change_effects, distance_ranges
 from tfmr.figures.model import parameter_counts, transformer_shapes
 from tfmr.figures.parallel import stored_bytes
-from tfmr.figures.primer import descent_paths, matrix_product
+from tfmr.figures.primer import (
+    angles,
+    computation_graph,
+    descent_paths,
+    embedding_lookup,
+    matrix_product,
+    surprisal_curve,
+)
 from tfmr.figures.scale import memory_bars, scaling_curves
 from tfmr.figures.seq2seq import accuracy_by_length, fixed_context_vs_attention, score_by_length
 from tfmr.figures.style import Figure
@@ -335,6 +342,9 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "accuracy_by_position": position_accuracy,
     "activation_functions": layers.activation_functions,
     "alignment": words,
+    "angles": lambda: angles(
+        {("u", "v"): ((3.0, 4.0), (4.0, 3.0)), ("u", "w"): ((3.0, 4.0), (4.0, -3.0))}
+    ),
     "attention_arcs": arcs,
     "attention_cost": implementations,
     "attention_maps": maps,
@@ -347,6 +357,7 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     ),
     "beam_tree": tree,
     "change_effects": changes,
+    "computation_graph": lambda: computation_graph(w=3, x=2),
     "corpus_size": sizes,
     "decoder_block": architecture.decoder_block,
     "decoding_cost": decoding,
@@ -354,6 +365,9 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "distance_ranges": lambda: distance_ranges(torch.arange(144).reshape(12, 12) % 14),
     "dot_product_by_distance": neighbours,
     "effects_of_the_beam": beams,
+    "embedding_lookup": lambda: embedding_lookup(
+        ["the", "dog", "sees", "the"], [5, 2, 3, 5], torch.arange(12.0).reshape(6, 2)
+    ),
     "encoder_block": architecture.encoder_block,
     "encoder_decoder_stacks": architecture.encoder_decoder_stacks,
     "fixed_context_vs_attention": lambda: fixed_context_vs_attention(
@@ -420,6 +434,7 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "stored_bytes": processes,
     "sublayer_ablation": ablated_sublayers,
     "training_curve": curve,
+    "surprisal_curve": lambda: surprisal_curve([1 / 8, 1 / 4, 1 / 2, 1]),
     "transformer_shapes": shapes,
     "unrolled_rnn": lambda: recurrence.unrolled_rnn(DOG),
 }

@@ -6,7 +6,14 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from tfmr.errors import TfmrError
-from tfmr.figures.primer import descent_paths, matrix_product
+from tfmr.figures.primer import (
+    angles,
+    computation_graph,
+    descent_paths,
+    embedding_lookup,
+    matrix_product,
+    surprisal_curve,
+)
 from tfmr.figures.style import BLUE, GREEN, ORANGE, Figure
 
 X = torch.tensor([[1.0, 2.0, 0.0], [0.0, 1.0, 3.0]])
@@ -76,3 +83,31 @@ def test_descent_paths() -> None:
     assert "with 1.25, after 2 steps from w = 4, w is 9.00 and the loss 81.00" in fig.alt
     fig = descent_paths(abs, {2.0: [-1.0, -0.25]})
     assert "from w = −1, w is −0.25 and the loss 0.25" in fig.alt
+
+
+def test_angles_have_their_cosines() -> None:
+    fig = angles({("u", "v"): ((3.0, 4.0), (4.0, 3.0)), ("a", "b"): ((1.0, 0.0), (-1.0, 1.0))})
+    assert [axes.get_title() for axes in fig.axes] == ["16°, cosine 0.96", "135°, cosine −0.71"]
+    assert "u and v, 16 degrees, cosine 0.96; a and b, 135 degrees" in fig.alt
+
+
+def test_embedding_lookup_selects_the_row_of_each_id() -> None:
+    E = torch.tensor([[7.0, 8], [1, 2], [3, 4]])
+    fig = embedding_lookup(["the", "cat", "the"], [2, 0, 2], E)
+    numbers = [text for text in texts(fig) if text.isdigit()]
+    assert " ".join(numbers) == "7 8 1 2 3 4 3 4 7 8 3 4 0 1 2"
+    assert {"the 2", "cat 0"} <= set(texts(fig))
+    assert "cat has the id 0 and the row (7, 8); the has the id 2 and the row (3, 4)" in fig.alt
+    assert (len(tinted(fig, BLUE)), len(tinted(fig, ORANGE))) == (2 + 4, 2 + 2)
+
+
+def test_surprisal_curve_marks_each_probability() -> None:
+    fig = surprisal_curve([0.5, 1])
+    assert {"0.5: 0.69", "1: 0.00"} <= set(texts(fig))
+    assert "0.69 at p = 0.5, 0.00 at p = 1" in fig.alt
+
+
+def test_computation_graph_shows_values_and_derivatives() -> None:
+    drawn = texts(computation_graph(w=3, x=2))
+    assert {"$w = 3$", "$x = 2$", "$u = 6$", "$L = 36$", "24", "36", "12"} <= set(drawn)
+    assert "12 for u, 24 for w and 36 for x" in computation_graph(w=3, x=2).alt

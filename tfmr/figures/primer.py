@@ -1,21 +1,24 @@
-"""Figures of the primer: a matrix multiplication, and gradient descent on a curve."""
+"""Figures of the primer: vectors, matrices, embeddings, surprisal, and gradient descent."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Arc, Rectangle
 from torch import Tensor
 
 from tfmr.errors import require
-from tfmr.figures.diagram import Point, sheet
+from tfmr.figures.diagram import Point, box, line, operation, sheet
 from tfmr.figures.narrow import NARROW
 from tfmr.figures.style import (
     BLUE,
     GREEN,
+    GRID,
     INK,
     MUTED,
     ORANGE,
+    PURPLE,
     WIDTH,
     Figure,
     also_narrow,
@@ -115,6 +118,138 @@ def matrix_product(
 def _factor(value: float) -> str:
     """A factor of a product: a negative number stands in parentheses."""
     return f"({_number(value)})" if value < 0 else _number(value)
+
+
+@styled
+def angles(pairs: Mapping[tuple[str, str], tuple[Point, Point]]) -> Figure:
+    """Pairs of vectors as arrows, and the angle between them; ``pairs`` is by their names."""
+    fig, panels = figure(1, len(pairs), height=2.6)
+    reach = max(math.hypot(*v) for vectors in pairs.values() for v in vectors) + 0.9
+    described = []
+    for axes, (names, vectors) in zip(panels, pairs.items(), strict=True):
+        axes.axhline(0, color=GRID, lw=1, zorder=0)
+        axes.axvline(0, color=GRID, lw=1, zorder=0)
+        directions = [math.degrees(math.atan2(y, x)) for x, y in vectors]
+        for name, (x, y), colour in zip(names, vectors, (BLUE, ORANGE), strict=True):
+            line(axes, (0.0, 0.0), (x, y), colour=colour)
+            far = 1 + 0.45 / math.hypot(x, y)
+            axes.text(far * x, far * y, rf"$\mathbf{{{name}}}$", ha="center", va="center",
+                      color=colour, fontsize=12)  # fmt: skip
+        axes.add_patch(
+            Arc((0, 0), 2.4, 2.4, theta1=min(directions), theta2=max(directions), color=INK, lw=1.2)
+        )
+        angle = abs(directions[0] - directions[1])
+        cosine = math.cos(math.radians(angle))
+        axes.set_title(f"{angle:.0f}°, cosine {_number(cosine, '.2f')}")
+        axes.set(xlim=(-1, reach), ylim=(-reach + 1.2, reach), aspect="equal")
+        axes.set(xticks=[0, 4], yticks=[-4, 0, 4])
+        axes.tick_params(length=0)
+        described.append(f"{' and '.join(names)}, {angle:.0f} degrees, cosine {cosine:.2f}")
+    fig.alt = f"Vectors as arrows from the origin, and their angles: {'; '.join(described)}."
+    return fig
+
+
+@styled
+@also_narrow
+def embedding_lookup(
+    tokens: Sequence[str],
+    ids: Sequence[int],
+    E: Float[Tensor, "vocab d"],
+    *,
+    narrow: bool = False,
+) -> Figure:
+    """Each token has an id, and the id selects a row of the embedding matrix ``E``."""
+    (vocab, d), n = E.shape, len(tokens)
+    size = 9 if narrow else 11
+    wide, gap = (2.1, 1.9) if narrow else (2.2, 2.2)
+    left, middle = wide + gap, wide + 2 * gap + d
+    fig, axes = sheet(middle + d + 0.5, max(vocab, n) + 1.5, NARROW if narrow else 0.8 * WIDTH)
+    top, half = max(vocab, n) + 0.1, (max(vocab, n) - n) / 2
+    colours = (BLUE, ORANGE, GREEN, PURPLE)
+    shown = {id: colours[k % len(colours)] for k, id in enumerate(dict.fromkeys(ids))}
+    tints = {(id, j): colour for id, colour in shown.items() for j in range(d)}
+    _numbers(axes, E.tolist(), (left, top), tints, size)
+    own = {(k, j): shown[id] for k, id in enumerate(ids) for j in range(d)}
+    _numbers(axes, E[list(ids)].tolist(), (middle, top - half), own, size)
+    for row in range(vocab):
+        axes.text(left - 0.25, top - row - 0.5, str(row), ha="right", va="center_baseline",
+                  color=MUTED, fontsize=size)  # fmt: skip
+    for k, (token, id) in enumerate(zip(tokens, ids, strict=True)):
+        height = top - half - k - 0.5
+        box(axes, (wide / 2 + 0.1, height), f"{token} {id}", shown[id], (wide, 0.72), size)
+        line(axes, (wide + 0.15, height), (left - 0.65, top - id - 0.5), colour=shown[id])
+        line(axes, (left + d + 0.1, top - id - 0.5), (middle - 0.1, height), colour=shown[id])
+    for x, text in (
+        (wide / 2, "tokens and ids"), (left + d / 2, "$E$"), (middle + d / 2, "embeddings"),
+    ):  # fmt: skip
+        axes.text(x, top + 0.55, text, ha="center", va="center", fontsize=size)
+    found = "; ".join(
+        f"{token} has the id {id} and the row ({', '.join(map(_number, E[id].tolist()))})"
+        for token, id in zip(tokens, ids, strict=True)
+    )
+    fig.alt = f"An id selects a row of the embedding matrix of {vocab} rows: {found}."
+    return fig
+
+
+@styled
+def surprisal_curve(probabilities: Sequence[int | float]) -> Figure:
+    """The curve −ln p, with a point for each of ``probabilities``."""
+    fig, (axes,) = figure(height=2.4)
+    curve = [0.01 * 100 ** (i / 100) for i in range(101)]
+    axes.plot(curve, [-math.log(p) for p in curve], color=BLUE)
+    for p in probabilities:
+        axes.plot(p, -math.log(p), "o", color=ORANGE, ms=6, zorder=3)
+        axes.annotate(f"{p:g}: {abs(math.log(p)):.2f}", (p, -math.log(p)), (7, 4),
+                      textcoords="offset points", fontsize=9.5)  # fmt: skip
+    axes.set(xlabel="probability $p$", ylabel="surprisal in nats", xlim=(0, 1.12), ylim=(0, 4.7))
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
+    points = ", ".join(f"{abs(math.log(p)):.2f} at p = {p:g}" for p in probabilities)
+    fig.alt = f"The surprisal −ln p falls from above 4 near p = 0 to 0 at p = 1; it is {points}."
+    return fig
+
+
+@styled
+@also_narrow
+def computation_graph(w: int | float, x: int | float, *, narrow: bool = False) -> Figure:
+    """The graph of L = (w x)²: values from left to right, derivatives of L from right to left."""
+    u = w * x
+    step, size, tall = (2.3, 9.5, 3.7) if narrow else (2.6, 12, 3.2)
+    fig, axes = sheet(3 * step + 1.5, tall, NARROW if narrow else WIDTH)
+    first, middle = 0.75, tall / 2
+    ends = {"w": (first, middle + 0.85), "x": (first, middle - 0.85)}
+    product, u_at, L_at = first + step, first + 2 * step, first + 3 * step
+    values = {"w": w, "x": x, "u": u, "L": u * u}
+    slopes = {"w": 2 * u * x, "x": 2 * u * w, "u": 2 * u}
+    places = {**ends, "u": (u_at, middle), "L": (L_at, middle)}
+    for name in ends:
+        below = ends[name][1] < middle
+        start, end = (
+            (first + 0.6, ends[name][1]),
+            (product - 0.2, middle + (-0.15 if below else 0.15)),
+        )
+        line(axes, start, end)
+    line(axes, (product + 0.22, middle), (u_at - 0.58, middle))
+    line(axes, (u_at + 0.58, middle), (L_at - 0.62, middle))
+    operation(axes, (product, middle), "×", size)
+    axes.text((u_at + L_at) / 2, middle + 0.38, "square", ha="center", fontsize=size - 0.5)
+    for name, (across, height) in places.items():
+        box(
+            axes,
+            (across, height),
+            f"${name} = {values[name]:g}$",
+            INK,
+            (1.25 if narrow else 1.1, 0.6),
+            size,
+        )
+        if name in slopes:
+            axes.text(across, height - 0.56, f"{slopes[name]:g}", ha="center", va="center",
+                      color=ORANGE, fontsize=size, fontweight="bold")  # fmt: skip
+    fig.alt = (
+        f"A computation graph: w = {w:g} and x = {x:g} are multiplied, u = {u:g}, and squared,"
+        f" L = {u * u:g}. Below them the derivatives of L, from right to left: {2 * u:g} for u,"
+        f" {2 * u * x:g} for w and {2 * u * w:g} for x."
+    )
+    return fig
 
 
 @styled
