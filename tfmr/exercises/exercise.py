@@ -45,7 +45,8 @@ class Mistake:
     advice: str
     """One sentence: what to do."""
     part: str
-    """The part of the computation that it changes. Mistakes in different parts can be combined."""
+    """The part of the computation that it changes, or several parts, separated by spaces. Mistakes
+    in different parts can be combined."""
 
 
 @dataclass(frozen=True)
@@ -187,10 +188,11 @@ class Diagnosed(Exercise):
         """The mistakes of each wrong version: one or, in different parts, several."""
         sizes = range(1, self.most_combined + 1)
         sets = chain.from_iterable(combinations(self.mistakes, size) for size in sizes)
+        parts = ((some, [part for each in some for part in each.part.split()]) for some in sets)
         return [
             frozenset(each.name for each in some)
-            for some in sets
-            if len({each.part for each in some}) == len(some)
+            for some, changed in parts
+            if len(set(changed)) == len(changed)
         ]
 
     def agree(self, left: Iterable[Tensor | Failure], right: Iterable[Tensor | Failure]) -> bool:
