@@ -279,7 +279,7 @@ def _loss_difference(rows: list[Row], run: Row) -> float:
 
 
 def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
-    """The statements of chapter 16 about the memory and communication of DDP and FSDP."""
+    """The statements of chapter 17 about the memory and communication of DDP and FSDP."""
     whole, blocks = 4 * settings["parameters"], 4 * settings["block_parameters"]
     for run in select(rows, what="run"):
         p, batches = run["processes"], run["batches"]

@@ -3,7 +3,7 @@
 Every run trains a GPT on the English captions of Multi30k and records its loss on the test set. The
 runs differ in the width of the model, in the number of training steps, and in the seed. Each has
 its own learning rate schedule, from warm-up to zero; no loss is measured before the end of a
-schedule. No run sees a caption twice. Chapter 16 fits power laws to the results.
+schedule. No run sees a caption twice. Chapter 17 fits power laws to the results.
 """
 
 from collections.abc import Iterator
@@ -149,7 +149,7 @@ def table(rows: list[Row], settings: Row) -> list[str]:
 
 
 def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
-    """The statements of chapter 16 about the loss of small GPTs."""
+    """The statements of chapter 17 about the loss of small GPTs."""
     widths, steps = (sorted(grouped(rows, column)) for column in ("width", "steps"))
     curves = {
         width: [mean(row["loss"] for row in select(rows, width=width, steps=n)) for n in steps]

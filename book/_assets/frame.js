@@ -228,9 +228,12 @@ function markAreas() {
   });
 }
 
-// An address that leads into closed details opens them.
+// An address that leads into closed details opens them. The place of a section that is on another page now
+// has a link to that page; a page that is gone has nothing but such places.
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const place = target ?? one("article .moved > li");
+  if (place?.matches(".moved > li")) return location.replace(place.firstElementChild.href);
   const closed = [];
   for (let at = target?.closest("details"); at; at = at.parentElement.closest("details")) closed.push(at);
   if (closed.every((details) => details.open)) return;

@@ -13,6 +13,8 @@ from playwright.sync_api import Browser, CDPSession, Page, Route, expect, sync_p
 
 from tools import ROOT
 from tools.browser import FLAGS, browser
+from tools.notebooks import chapters
+from tools.site.moved import moves
 from tools.site.server import server
 
 if TYPE_CHECKING:
@@ -91,9 +93,10 @@ OVERFLOW = """() => {
 
 
 def page_names() -> list[str]:
-    """Every page of the built site, as a path below it."""
+    """Every page of the built site to which pages may lead, as a path below it."""
     found = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
-    return [name for name in found if not name.startswith("_static/")]
+    gone = {f"{page}.html" for page in moves()} - {f"{path.stem}.html" for path in chapters()}
+    return [name for name in found if not name.startswith("_static/") and name not in gone]
 
 
 @dataclass

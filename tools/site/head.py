@@ -78,7 +78,11 @@ def describe_page(
     """Add what search engines and messengers display, and what the template draws and loads."""
     context["icon"] = icon
     context["asset"] = partial(asset, app, context["pathto"])
-    text = description(doctree) if doctree is not None else PLAIN_PAGES.get(pagename, "")
+    text = (
+        description(doctree)
+        if doctree is not None
+        else PLAIN_PAGES.get(pagename, context.get("description", ""))
+    )
     if not text:
         text = f"Source code of {pagename.removeprefix('_modules/').replace('/', '.')}."
     title = re.sub(r"<[^>]*>", "", context.get("title", "")) or app.config.project
