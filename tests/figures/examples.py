@@ -30,7 +30,12 @@ from tfmr.figures.primer import (
     surprisal_curve,
 )
 from tfmr.figures.scale import memory_bars, scaling_curves
-from tfmr.figures.seq2seq import accuracy_by_length, fixed_context_vs_attention, score_by_length
+from tfmr.figures.seq2seq import (
+    accuracy_by_length,
+    attention_step,
+    fixed_context_vs_attention,
+    score_by_length,
+)
 from tfmr.figures.style import Figure
 from tfmr.position import sinusoidal
 from tfmr.train.trainer import StepRecord
@@ -67,7 +72,7 @@ def steps() -> Figure:
 def heads() -> Figure:
     A = weights(2, 3, 3)
     pairs = torch.tensor([[[1.0, 0], [1, 1], [2, -1]], [[2, 0], [0, 1], [-1, 2]]])
-    return attention.head_matrices(WELL, pairs, pairs.flip(1), A, 2 * A[:, :, :2])
+    return attention.head_matrices(WELL, pairs, pairs.flip(1), pairs, A, 2 * A[:, :, :2])
 
 
 def splits() -> Figure:
@@ -351,6 +356,7 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "attention_rows": lambda: attention.attention_rows(
         ["Tom", "saw", "Ann"], {name: weights(3) for name in ("one head", "head 1", "head 2")}
     ),
+    "attention_step": attention_step,
     "attention_steps": steps,
     "backpropagation_through_time": lambda: recurrence.backpropagation_through_time(
         DOG, truncation=2
@@ -376,6 +382,10 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "gradient_norm_curves": lambda: layers.gradient_norm_curves(
         {"post-norm": [1.0] * 200}, "Curves."
     ),
+    "gates_over_time": lambda: recurrence.gates_over_time(
+        list("AxyBzxyCyx"), dict.fromkeys(("forget gates", "update gates"), weights(10, 3))
+    ),
+    "growing_cache": lambda: architecture.growing_cache(["<bos>", *ENGLISH[:8]], source=8),
     "gru_cell": recurrence.gru_cell,
     "head_ablation": ablated_heads,
     "head_grid": grid,
@@ -392,6 +402,7 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     ),
     "loss_curves": lambda: layers.loss_curves({"post-norm": [1.0] * 200}, 2.77, "Curves."),
     "lstm_cell": recurrence.lstm_cell,
+    "lstm_walk": lambda: recurrence.lstm_walk(c=1.0, f=0.881, i=0.5, g=0.762, o=0.5),
     "mask_panels": masks,
     "matrix_product": product,
     "memory_bars": memory,

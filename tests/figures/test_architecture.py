@@ -14,6 +14,7 @@ from tfmr.figures.architecture import (
     decoder_block,
     encoder_block,
     encoder_decoder_stacks,
+    growing_cache,
     input_influence,
     right_shift,
 )
@@ -178,3 +179,11 @@ def test_residual_connections_have_the_colour_of_no_role() -> None:
         colours = [to_hex(line.get_color()) for line in lines if len(line.get_xdata()) > 1]
         assert INK in colours
         assert set(colours).isdisjoint(ROLES.values())
+
+
+def test_growing_cache_adds_one_position_per_step_and_all_source_positions_once() -> None:
+    drawn = growing_cache(["<bos>", "le", "chat"], source=4)
+    new = [patch for patch in drawn.axes[0].patches if patch.get_alpha() > 0.5]
+    assert (len(drawn.axes[0].patches), len(new)) == (1 + 2 + 3 + 3 * 4, 3 + 4)
+    assert "from 1 to 3" in drawn.alt
+    assert "has 4 positions" in drawn.alt

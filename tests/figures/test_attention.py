@@ -134,7 +134,7 @@ def test_mask_panels_mark_masked_pairs() -> None:
 def test_head_matrices() -> None:
     heads = torch.stack([A, A.flip(1)])
     narrow = A[:, :2].expand(2, 3, 2)
-    figure = attention.head_matrices(WORDS, narrow, narrow, heads, narrow)
+    figure = attention.head_matrices(WORDS, narrow, narrow, narrow, heads, narrow)
     assert "in head 1 “I” attends most to “good”" in figure.alt
     assert "in head 2 “I” attends most to “I”" in figure.alt
 
@@ -145,7 +145,7 @@ def test_numbers_contrast_with_their_tiles() -> None:
     for figure in (
         attention.attention_steps(WORDS, A * 5 - 2, A * 3 - 1, A, A[:, :2]),
         attention.attention_rows(WORDS, {"first": A[0], "half": torch.tensor([0.5, 0.45, 0.05])}),
-        attention.head_matrices(WORDS, narrow, -narrow, heads, narrow),
+        attention.head_matrices(WORDS, narrow, -narrow, narrow, heads, narrow),
     ):
         for axes in figure.axes:
             (image,) = axes.images

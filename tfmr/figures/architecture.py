@@ -11,7 +11,18 @@ from tfmr.errors import require
 from tfmr.figures.diagram import Point, box, line, operation, sheet
 from tfmr.figures.narrow import NARROW
 from tfmr.figures.palette import DECODER, ENCODER, KEY, QUERY, ROLES, VALUE
-from tfmr.figures.style import INK, MUTED, WIDTH, Figure, also_narrow, figure, heatmap, styled
+from tfmr.figures.style import (
+    GREEN,
+    INK,
+    MUTED,
+    ORANGE,
+    WIDTH,
+    Figure,
+    also_narrow,
+    figure,
+    heatmap,
+    styled,
+)
 
 BOX_WIDTH = 3.6
 
@@ -201,6 +212,43 @@ def right_shift(sentence: Sequence[str], *, narrow: bool = False) -> Figure:
         f"Below the decoder, its inputs, {' '.join(inputs)}; above it, the label at each position,"
         f" {' '.join(labels)}: {pairs}. The last token, {sentence[-1]}, is crossed out at the"
         " end of the row of inputs."
+    )
+    return fig
+
+
+@styled
+@also_narrow
+def growing_cache(inputs: Sequence[str], source: int, *, narrow: bool = False) -> Figure:
+    """The keys and values in the two caches of a decoder block, with a row for each step.
+
+    The cache of self-attention receives one position per step, drawn filled; the cache of
+    cross-attention has all ``source`` positions from the first step on.
+    """
+    n, m = len(inputs), source
+    label, gap = (2.9, 0.7) if narrow else (2.4, 1.2)
+    size = 9 if narrow else 10.5
+    fig, axes = sheet(label + n + gap + m + 0.2, n + 1.4, NARROW if narrow else WIDTH)
+    for step, token in enumerate(inputs):
+        low = n - step - 0.9
+        axes.text(label - 0.25, low + 0.4, token, ha="right", va="center_baseline", fontsize=size)
+        for k in range(step + 1):
+            colour, alpha = (ORANGE, 0.9) if k == step else (ORANGE, 0.25)
+            axes.add_patch(
+                Rectangle((label + k + 0.06, low), 0.88, 0.8, facecolor=colour, alpha=alpha)
+            )
+        for j in range(m):
+            corner = (label + n + gap + j + 0.06, low)
+            alpha = 0.25 if step else 0.9
+            axes.add_patch(Rectangle(corner, 0.88, 0.8, facecolor=GREEN, alpha=alpha))
+    for centre, text in (
+        (label + n / 2, "self-attention"),
+        (label + n + gap + m / 2, "cross-attention"),
+    ):
+        axes.text(centre, n + 0.65, text, ha="center", va="center", fontsize=size)
+    fig.alt = (
+        f"The caches of a decoder block in {n} steps, with the inputs {' '.join(inputs)}. The cache"
+        f" of self-attention grows by one position per step, from 1 to {n}. The cache of"
+        f" cross-attention has {m} positions from the first step on."
     )
     return fig
 

@@ -554,30 +554,34 @@ def head_matrices(
     words: Sequence[str],
     queries: Float[Tensor, "heads query d_k"],
     keys: Float[Tensor, "heads key d_k"],
+    values: Float[Tensor, "heads key d_v"],
     weights: Float[Tensor, "heads query key"],
     outputs: Float[Tensor, "heads query d_v"],
     *,
     narrow: bool = False,
 ) -> Figure:
-    """Queries, keys, attention weights and outputs of each head, one row per head.
+    """Queries, keys, values, attention weights and outputs of each head, one row per head.
 
-    In the ``narrow`` layout, the weights and outputs are below the queries and keys.
+    In the ``narrow`` layout, the weights and outputs are below the queries, keys and values.
     """
     n_heads = weights.shape[0]
     if narrow:
-        fig, axes = figure(2 * n_heads, 2, height=0.5 + 3.1 * n_heads, width=NARROW)
+        fig, axes = figure(2 * n_heads, 3, height=0.5 + 2.9 * n_heads, width=NARROW)
+        for i in range(n_heads):
+            axes[6 * i + 5].remove()
     else:
-        fig, axes = figure(n_heads, 4, height=0.5 + 1.55 * n_heads, width_ratios=(2, 2, 3, 2))
+        fig, axes = figure(n_heads, 5, height=0.5 + 1.4 * n_heads, width_ratios=(2, 2, 2, 3, 2))
     labels, blank = list(words), [""] * len(words)
     columns = [str(c) for c in range(queries.shape[-1])]
     for i in range(n_heads):
-        row = axes[4 * i : 4 * i + 4]
+        row = axes[6 * i : 6 * i + 5] if narrow else axes[5 * i : 5 * i + 5]
         first = labels if narrow else blank
         heatmap(row[0], queries[i], row_labels=labels, column_labels=columns, signed=True, digits=0)
         heatmap(row[1], keys[i], row_labels=blank, column_labels=columns, signed=True, digits=0)
-        heatmap(row[2], weights[i], row_labels=first, column_labels=labels, limit=1.0)
-        heatmap(row[3], outputs[i], row_labels=blank, column_labels=columns, signed=True)
-        for each, name in zip(row, ("Q", "K", "A", "Z"), strict=True):
+        heatmap(row[2], values[i], row_labels=blank, column_labels=columns, signed=True, digits=0)
+        heatmap(row[3], weights[i], row_labels=first, column_labels=labels, limit=1.0)
+        heatmap(row[4], outputs[i], row_labels=blank, column_labels=columns, signed=True)
+        for each, name in zip(row, ("Q", "K", "V", "A", "Z"), strict=True):
             each.set_title(f"${name}_{i + 1}$")
     most = [[words[j] for j in head.argmax(dim=-1).tolist()] for head in weights]
     listed = [
@@ -586,7 +590,8 @@ def head_matrices(
         for i, head in enumerate(most, start=1)
     ]
     fig.alt = (
-        f"Queries, keys, attention weights and outputs of {n_heads} heads: {'; '.join(listed)}."
+        f"Queries, keys, values, attention weights and outputs of {n_heads} heads:"
+        f" {'; '.join(listed)}."
     )
     return fig
 

@@ -1,8 +1,12 @@
 """Figures of recurrent networks: unrolled network, gated cells, and the effect of distance."""
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from statistics import median
+
+from jaxtyping import Float
+from torch import Tensor
 
 from tfmr.errors import require
 from tfmr.figures.diagram import Point, box, line, operation, sheet
@@ -19,8 +23,11 @@ from tfmr.figures.style import (
     Figure,
     also_narrow,
     figure,
+    heatmap,
+    minus,
     styled,
 )
+from tfmr.wording import joined
 
 LINES = ("-", "--", ":", "-.")
 """Styles of lines, so that curves also differ for readers who see few of the hues."""
@@ -291,6 +298,58 @@ def lstm_cell(*, narrow: bool = False) -> Figure:
         " state. The output gate times the tanh of the new cell state is the new hidden state."
     )
     return c.fig
+
+
+@styled
+def lstm_walk(c: float, f: float, i: float, g: float, o: float) -> Figure:
+    """One step of an LSTM with one component, gate by gate, from the old cell state ``c``."""
+    kept, written = f * c, i * g
+    new = kept + written
+    bars = (
+        ("$c_0$", 0.0, c, ORANGE),
+        ("forget:\n$f c_0$", 0.0, kept, ORANGE),
+        ("write:\n$+\\, i g$", kept, written, BLUE),
+        ("$c_1$", 0.0, new, ORANGE),
+        ("output:\n$h_1$", 0.0, o * math.tanh(new), GREEN),
+    )
+    fig, (axes,) = figure(height=2.6)
+    for x, (_, bottom, height, colour) in enumerate(bars):
+        axes.bar(x, height, bottom=bottom, color=colour, width=0.55)
+        axes.text(x, max(bottom, bottom + height) + 0.04, minus(f"{height:.3f}"), ha="center",
+                  fontsize=9.5)  # fmt: skip
+    axes.plot((0.72, 2.28), (kept, kept), color=MUTED, lw=1, ls=":")
+    axes.axhline(0, color=INK, lw=0.8)
+    axes.set_xticks(range(len(bars)), [name for name, *_ in bars], fontsize=9)
+    axes.set_ylim(top=max(c, new) + 0.25)
+    axes.tick_params(axis="x", length=0)
+    fig.alt = (
+        f"One step of an LSTM as bars: the old cell state {c:g} is multiplied by the forget gate"
+        f" {f:.3f}, which keeps {kept:.3f}; the input gate {i:.3f} times the candidate {g:.3f}"
+        f" adds {written:.3f}; the new cell state is {new:.3f}; the output gate {o:.3f} times its"
+        f" tanh is the hidden state {o * math.tanh(new):.3f}."
+    )
+    return fig
+
+
+@styled
+def gates_over_time(
+    tokens: Sequence[str], gates: Mapping[str, Float[Tensor, "step gate"]]
+) -> Figure:
+    """The values of gates at each token, one panel per network and one row per component.
+
+    The alternative text has no values, because those of a trained network depend on the machine.
+    """
+    fig, panels = figure(len(gates), 1, height=0.3 + 1.25 * len(gates))
+    for axes, (name, values) in zip(panels, gates.items(), strict=True):
+        rows = [str(k + 1) for k in range(values.shape[1])]
+        heatmap(axes, values.T, row_labels=rows, column_labels=list(tokens), digits=1, limit=1.0)
+        axes.set_aspect("auto")
+        axes.set_title(name)
+    fig.alt = (
+        f"Heat maps of {joined(list(gates))} at the tokens {' '.join(tokens)}, from 0 (background)"
+        " to 1 (blue)."
+    )
+    return fig
 
 
 @styled

@@ -1,16 +1,16 @@
 """Figures of recurrent encoder-decoders: attention, and quality against sentence length."""
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
+from itertools import cycle, pairwise
 from statistics import fmean
 
 from matplotlib.axes import Axes
 
 from tfmr.errors import require
-from tfmr.figures.diagram import box, line, sheet
+from tfmr.figures.diagram import box, line, operation, sheet
 from tfmr.figures.narrow import NARROW
 from tfmr.figures.palette import DECODER, ENCODER
-from tfmr.figures.style import CYCLE, INK, ORANGE, Figure, also_narrow, figure, styled
+from tfmr.figures.style import CYCLE, INK, ORANGE, WIDTH, Figure, also_narrow, figure, styled
 from tfmr.wording import joined
 
 STEP = 1.7
@@ -132,6 +132,62 @@ def _in_columns(
             left - size[0] - 0.1, y, f"{weight:.2f}",
             ha="right", va="center_baseline", fontsize=10, color=INK,
         )  # fmt: skip
+    return fig
+
+
+@styled
+@also_narrow
+def attention_step(n: int = 3, *, narrow: bool = False) -> Figure:
+    """One decoder step with attention over ``n`` encoder states, with the names of the vectors."""
+    gap, size, wide = (1.75, 9, 1.35) if narrow else (1.9, 12, 1.2)
+    low, middle, high, tall = (0.6, 2.5, 4.2, 0.8) if narrow else (0.5, 2.0, 3.4, 0.7)
+    first = wide / 2 + 0.1
+    columns = [first + gap * j for j in range(n)]
+    old = columns[-1] + gap + 0.2
+    new, last = old + gap + 0.6, old + 2 * gap + 1.1
+    fig, axes = sheet(last + wide / 2 + 0.1, high + tall / 2 + 0.35, NARROW if narrow else WIDTH)
+    plus = (columns[0] + columns[-1]) / 2
+    half = tall / 2
+    for j, x in enumerate(columns, start=1):
+        box(axes, (x, low), rf"$\mathbf{{h}}_{j}$", ENCODER, (wide, tall), size)
+        line(axes, (x, low + half), (x, middle - 0.25), colour=ENCODER)
+        height = (low + half + middle - 0.25) / 2
+        axes.text(x + 0.15, height, rf"$\alpha_{{i{j}}}$", fontsize=size, color=ORANGE, va="center")
+        line(
+            axes, (x, middle + 0.25), (plus + 0.22 * (x - plus) / gap, high - 0.25), colour=ENCODER
+        )
+        operation(axes, (x, middle), "×", size - 1)
+    for x, following in pairwise(columns):
+        line(axes, (x + wide / 2, low), (following - wide / 2, low))
+    operation(axes, (plus, high), "+", size - 1)
+    for x, y, name in (
+        (old, high, r"$\mathbf{c}_i$"),
+        (old, middle, r"$\mathbf{s}_{i-1}$"),
+        (new, middle, r"$\mathbf{s}_i$"),
+        (new, low, r"$\mathbf{y}_{i-1}$"),
+        (last, middle, r"$\mathbf{p}_i$"),
+    ):
+        box(axes, (x, y), name, DECODER, (wide, tall), size)
+    axes.plot(
+        (columns[0] + 0.28, old - wide / 2),
+        (middle, middle),
+        color=ORANGE,
+        lw=1.6,
+        ls="--",
+        zorder=1,
+    )
+    line(axes, (plus + 0.28, high), (old - wide / 2, high), colour=ENCODER)
+    line(axes, (old + wide / 2, high), (new, high), (new, middle + half))
+    line(axes, (old + wide / 2, middle), (new - wide / 2, middle))
+    line(axes, (new, low + half), (new, middle - half))
+    line(axes, (new + wide / 2, middle), (last - wide / 2, middle))
+    fig.alt = (
+        f"One decoder step. The previous decoder state s with index i−1 is compared with each of"
+        f" the {n} encoder states h, which gives the weights α. The sum of the encoder states times"
+        " their weights is the context vector c with index i. The context vector, the previous"
+        " state and the previous target token y give the new state s with index i, from which the"
+        " distribution p is computed."
+    )
     return fig
 
 
