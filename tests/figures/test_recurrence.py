@@ -1,6 +1,7 @@
 """Figures of recurrent networks contain every part and value that they are given."""
 
 import pytest
+import torch
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
@@ -90,3 +91,18 @@ def test_recall_by_distance() -> None:
     median, points = (line.get_xydata().tolist() for line in fig.axes[0].lines[:2])
     assert median == [[5, 0.875], [60, 0.375]]
     assert points == [[5, 1.0], [5, 0.75], [5, 0.875], [60, 0.25], [60, 0.5]]
+
+
+def test_lstm_walk_shows_what_each_gate_does() -> None:
+    fig = recurrence.lstm_walk(2.0, f=0.5, i=0.25, g=-0.8, o=1.0)
+    heights = [round(float(bar.get_height()), 3) for bar in fig.axes[0].patches]
+    assert heights == [2.0, 1.0, -0.2, 0.8, 0.664]
+    assert {"1.000", "−0.200", "0.800", "0.664"} <= set(texts(fig))
+    assert "which keeps 1.000" in fig.alt
+
+
+def test_gates_over_time_has_a_column_for_each_token_and_a_row_for_each_gate() -> None:
+    gates = torch.tensor([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]])
+    (axes,) = recurrence.gates_over_time(["A", "x", "y"], {"update gates": gates}).axes
+    assert axes.images[0].get_array().tolist() == gates.double().T.tolist()
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["A", "x", "y"]

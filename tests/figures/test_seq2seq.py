@@ -6,7 +6,12 @@ import pytest
 from matplotlib.text import Annotation, Text
 
 from tfmr.errors import TfmrError
-from tfmr.figures.seq2seq import accuracy_by_length, fixed_context_vs_attention, score_by_length
+from tfmr.figures.seq2seq import (
+    accuracy_by_length,
+    attention_step,
+    fixed_context_vs_attention,
+    score_by_length,
+)
 from tfmr.figures.style import CYCLE, Figure
 
 SOURCE, TARGET, WEIGHTS = ["the", "black", "cat"], ["le", "chat", "noir"], [0.1, 0.25, 0.65]
@@ -67,3 +72,18 @@ def test_score_by_length_distinguishes_more_systems_than_colours() -> None:
     assert len({(line.get_color(), line.get_marker()) for line in axes.lines}) == len(systems)
     with pytest.raises(TfmrError, match=r"seed.*'A'.*2.*lengths.*got \[1, 2"):
         score_by_length(["short", "long"], {"A": [[1.0, 2.0], [3.0]]})
+
+
+def test_attention_step_names_each_state_and_weight() -> None:
+    fig = attention_step(2)
+    drawn = {text.get_text() for text in fig.findobj(Text)}
+    names = {
+        r"\mathbf{h}_1",
+        r"\mathbf{h}_2",
+        r"\mathbf{c}_i",
+        r"\mathbf{s}_{i-1}",
+        r"\mathbf{s}_i",
+    }
+    assert {f"${name}$" for name in names} | {r"$\alpha_{i1}$", r"$\alpha_{i2}$"} <= drawn
+    assert r"$\mathbf{h}_3$" not in drawn
+    assert "each of the 2 encoder states" in fig.alt

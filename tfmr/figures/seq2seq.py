@@ -156,10 +156,10 @@ def attention_step(n: int = 3, *, narrow: bool = False) -> Figure:
         line(
             axes, (x, middle + 0.25), (plus + 0.22 * (x - plus) / gap, high - 0.25), colour=ENCODER
         )
-        operation(axes, (x, middle), "×", size - 1)
+        operation(axes, (x, middle), "×", size)
     for x, following in pairwise(columns):
         line(axes, (x + wide / 2, low), (following - wide / 2, low))
-    operation(axes, (plus, high), "+", size - 1)
+    operation(axes, (plus, high), "+", size)
     for x, y, name in (
         (old, high, r"$\mathbf{c}_i$"),
         (old, middle, r"$\mathbf{s}_{i-1}$"),
