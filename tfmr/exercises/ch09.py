@@ -166,7 +166,9 @@ def training_loss(model, target):
     inputs, labels = target[:, :-1], target[:, 1:]
     logits = model(inputs)[:, :-1]
     labels = labels[:, 1:]
-    return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=0)
+    return torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), ignore_index=0
+    )
 """
 
 
@@ -204,9 +206,6 @@ q4 = Function(
 # Find the bug in this code, and repair it: model maps token ids
 # (batch, length) to logits (batch, length, vocab); target is (batch,
 # length), from <bos> to <eos>, padded with 0.
-import torch.nn.functional as F
-
-
 {SHIFTED_TWICE}""",
     hints=(
         "Take the target [1, 7, 5, 9, 2], and write down which label belongs to which input.",
