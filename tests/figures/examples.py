@@ -18,6 +18,8 @@ from tfmr.figures.decoding import (
     length_penalty,
     next_token_distributions,
 )
+from tfmr.figures.devices import attention_tiles, memories, roofline
+from tfmr.figures.division import held, pipeline, ring
 from tfmr.figures.family import change_effects, distance_ranges
 from tfmr.figures.model import parameter_counts, transformer_shapes
 from tfmr.figures.parallel import stored_bytes
@@ -316,6 +318,27 @@ def processes() -> Figure:
     return stored_bytes({name: [parts] * number for name, number in runs.items()})
 
 
+def divided() -> Figure:
+    grids = [[[row == k] * 4 for row in range(4)] for k in range(4)]
+    parts = ("weights", "gradients", "moments")
+    return held([dict.fromkeys(parts, grid) for grid in grids])
+
+
+def levels() -> Figure:
+    return memories(
+        [
+            ("SRAM, on the chip", "19 TB/s", "20 MB"),
+            ("HBM, the memory of the GPU", "1.5 TB/s", "40 GB"),
+            ("memory of the computer", "12.8 GB/s", "more than 1 TB"),
+        ]
+    )
+
+
+def bounds() -> Figure:
+    points = {"decoding, 59 texts": (31.0, 1e14), "prefill, 1 x 8,192": (8000.0, 9.89e14)}
+    return roofline({"decoding, 1 text": (1.0, 3.35e12), **points}, 989e12, 3.35e12)
+
+
 def position_accuracy() -> Figure:
     names = ("rotary", "sinusoidal", "learned", "no encoding")
     curves = {name: falling(1, 0.1, 28) for name in names}
@@ -353,6 +376,7 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "attention_arcs": arcs,
     "attention_cost": implementations,
     "attention_maps": maps,
+    "attention_tiles": lambda: attention_tiles(4, 5, (1, 2)),
     "attention_rows": lambda: attention.attention_rows(
         ["Tom", "saw", "Ann"], {name: weights(3) for name in ("one head", "head 1", "head 2")}
     ),
@@ -391,6 +415,7 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "head_grid": grid,
     "head_matrices": heads,
     "head_splits": splits,
+    "held": divided,
     "input_influence": influence,
     "learning_rate_schedule": lambda: training.learning_rate_schedule(
         {"base, 4000 steps": (0.0007, 4000), "8000 steps": (0.0005, 8000)}, 20000
@@ -405,6 +430,7 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "lstm_walk": lambda: recurrence.lstm_walk(c=1.0, f=0.881, i=0.5, g=0.762, o=0.5),
     "mask_panels": masks,
     "matrix_product": product,
+    "memories": levels,
     "memory_bars": memory,
     "multi_head_attention": attention.multi_head_attention,
     "next_token_distributions": distributions,
@@ -415,6 +441,7 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "parameter_counts": parameters,
     "patching_effects": patching,
     "paths": layer_types,
+    "pipeline": lambda: pipeline(4, 6),
     "query_key_value": attention.query_key_value,
     "recall_by_distance": recall,
     "relative_time": lambda: relative_time(
@@ -427,6 +454,8 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     "right_shift": lambda: architecture.right_shift(
         ["<bos>", "the", "cat", "eats", "fish", "<eos>"]
     ),
+    "ring": lambda: ring([(1, 2, 3), (10, 20, 30), (100, 200, 300)]),
+    "roofline": bounds,
     "rotary_angles": lambda: position.rotary_angles(
         [(1, 3), (4, 6), (3, 1)], omega=math.radians(30)
     ),
