@@ -8,17 +8,18 @@ several numbers of steps. Only the validation set is used.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 
 import torch
 from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.ablations import DIRECTION, OVERRIDES, RECIPE, validation_losses
-from benchmarks.record import Row
-from benchmarks.tables import RANGE, markdown, select, spread
+from benchmarks.record import Record, Row
+from benchmarks.tables import RANGE, Claims, markdown, select, spread
 from tfmr.attention import MultiHeadAttention
 from tfmr.data import corpora
 from tfmr.data.corpus import Corpus
@@ -75,12 +76,11 @@ def measure(
     tokenizer = recipe.train_tokenizer(corpus)
     train = [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in corpus.train]
     valid = recipe.make_batches(corpus.valid, tokenizer)
-    changes = {DIVIDED: lambda model: None, UNDIVIDED: undivide, SMALL_START: start_small}
     runs = [(seed, rate, variant) for seed in seeds for rate in RATES for variant in VARIANTS]
     for seed, rate, variant in tqdm(runs, unit=" runs"):
         changed = recipe.with_overrides({"train.peak_lr": rate, "train.seed": seed})
         for row in validation_losses(
-            changed, tokenizer.vocab_size, train, valid, steps, changes[variant]
+            changed, tokenizer.vocab_size, train, valid, steps, CHANGE[variant]
         ):
             yield {"variant": variant, "peak_lr": rate, "seed": seed, **row}
 
@@ -102,6 +102,14 @@ def start_small(model: Transformer) -> None:
 
 def _attentions(model: Transformer) -> list[MultiHeadAttention]:
     return [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+
+
+CHANGE: dict[str, Callable[[Transformer], None]] = {
+    DIVIDED: lambda model: None,
+    UNDIVIDED: undivide,
+    SMALL_START: start_small,
+}
+"""What is done to the initial model of each variant."""
 
 
 def table(rows: list[Row], settings: Row) -> list[str]:
@@ -127,6 +135,28 @@ def table(rows: list[Row], settings: Row) -> list[str]:
         f"{len(settings['seeds'])} seeds, {RANGE}.",
         markdown(header, lines),
     ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The statements of chapter 4, about the best learning rate of each variant."""
+
+    def best(variant: str, step: int) -> list[float]:
+        own = [select(rows, variant=variant, step=step, peak_lr=rate) for rate in settings["rates"]]
+        return min((sorted(row["valid_loss"] for row in each) for each in own), key=mean)
+
+    for step in settings["steps"]:
+        divided, undivided, small = (best(variant, step) for variant in VARIANTS)
+        ordered = mean(divided) < mean(small) < mean(undivided)
+        yield f"{step} steps: the small start is between the others on average", ordered
+    for step in settings["steps"][1:]:
+        apart = max(best(DIVIDED, step)) < min(best(UNDIVIDED, step))
+        yield f"{step} steps: with the division, every seed has a lower loss", apart
+        ahead = max(best(DIVIDED, step)) < min(best(SMALL_START, step))
+        yield f"{step} steps: every seed is ahead of the small start", ahead
+    within = max(best(SMALL_START, 240)) < min(best(UNDIVIDED, 240))
+    yield "240 steps: every seed of the small start is ahead of the model without it", within
+    four = best(SMALL_START, 800)[3] < min(best(UNDIVIDED, 800)) < best(SMALL_START, 800)[4]
+    yield "800 steps: four of five seeds of the small start are", four
 
 
 if __name__ == "__main__":

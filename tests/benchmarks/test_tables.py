@@ -100,6 +100,8 @@ CLAIMS: list[tuple[str, int, str, object, str]] = [
     ("sick-runs", 32, "train_loss", 9.0, "200 pairs: the training loss"),
     ("tying", 0, "valid_loss", 0.0, "0.003, 100 steps: separate matrices have the lower loss"),
     ("tying", -1, "valid_loss", 0.0, "0.01, 400 steps: the loss without the factor"),
+    ("division", 17, "valid_loss", 9.0, "800 steps: the small start is between the others"),
+    ("division", 22, "valid_loss", 1.0, "240 steps: with the division, every seed has a lower"),
     ("family-digits", -1, "accuracy", 0.5, "ViT is ahead of logistic regression"),
     ("family-gpt-pocket", -1, "ahead_of_best_n_gram_nats", [-1, 1], "GPT is ahead"),
     ("family-llama-multi30k", -1, "ahead_of_best_n_gram_nats", [-1, 1], "Llama is ahead"),
