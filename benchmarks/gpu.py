@@ -41,6 +41,7 @@ from tfmr.dtype import Precision as TfmrPrecision
 from tfmr.dtype import choose_arithmetic, find_units
 from tfmr.errors import TfmrError, require
 from tfmr.fast import prepare
+from tfmr.later import STEPS_AHEAD
 from tfmr.model import Transformer
 from tfmr.registry import build_model
 from tfmr.sequence_layers import RecurrentLayer, SelfAttentionLayer
@@ -49,7 +50,7 @@ from tfmr.train.config import Budget, TrainConfig, find_recipe
 from tfmr.train.distributed import World
 from tfmr.train.loss import cross_entropy
 from tfmr.train.run import Run
-from tfmr.train.trainer import STEPS_AHEAD, StepRecord, Trainer
+from tfmr.train.trainer import StepRecord, Trainer
 from tfmr.translator import Translator
 
 Part = Literal[
@@ -179,7 +180,7 @@ def check_correct(device: str, sizes: Sizes) -> Iterator[Row]:
         model = Transformer(replace(config, dropout=0.2)).to(device)
         return Trainer(model, Batches(pairs, 256, 0, 40), replace(TRAIN, ema_decay=0.9))
 
-    straight, first, resumed = trainer(), trainer(), trainer()
+    straight, first, resumed, launched = (trainer() for _ in range(4))
     straight.run(steps=8)
     first.run(steps=4)
     resumed.load_state_dict(*first.state_dict())
@@ -187,10 +188,16 @@ def check_correct(device: str, sizes: Sizes) -> Iterator[Row]:
     states = (straight.state_dict()[0], resumed.state_dict()[0])
     different = sum(not torch.equal(states[1][name], x) for name, x in states[0].items())
     yield {"check": "tensors that differ after resuming", "value": different, "limit": 0}
+    launched._recorded = None
+    launched.run(steps=8)
+    weights = launched.state_dict()[0]
+    worst = max(_distance(x, weights[name]) for name, x in states[0].items())
+    name = "weights, graphs against launched kernels, largest difference"
+    yield {"check": name, "value": worst, "limit": 1e-5}
 
 
 def _distance(a: Tensor, b: Tensor) -> float:
-    return float((a.detach() - b.detach().cpu()).abs().max())
+    return float((a.detach().cpu() - b.detach().cpu()).abs().max())
 
 
 def _ids(found: Sequence[Any]) -> list[list[int]]:

@@ -320,7 +320,7 @@ def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None
     return tuple(reversed(sizes))
 
 
-Rotary = Callable[[Tensor, int], Tensor]
+Rotary = Callable[[Tensor, int | Tensor], Tensor]
 """Rotates queries or keys ``(batch, heads, length, d_k)`` at positions ``start``, ``start + 1``, …:
 see :class:`tfmr.position.RotaryPosition`."""
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from tfmr.checks import check_floating, check_sizes, check_tensor
@@ -81,8 +81,11 @@ def _check_length(length: int) -> None:
     require(length >= 0, f"the number of positions must not be negative: got {length}")
 
 
-def _slice(x: Tensor, start: int, table: Tensor, width: int) -> slice:
-    """The rows of ``table`` for ``x``, which must be ``(..., length, width)``, from ``start``."""
+def _rows(x: Tensor, start: int | Tensor, table: Tensor, width: int) -> slice | Tensor:
+    """The rows of ``table`` for ``x``, which must be ``(..., length, width)``, from ``start``.
+
+    A tensor is not compared with the length of the table, which would mean waiting for a GPU.
+    """
     check_tensor(x, "x", table)
     max_length = len(table)
     if x.dim() < 2 or x.shape[-1] != width:
@@ -90,6 +93,8 @@ def _slice(x: Tensor, start: int, table: Tensor, width: int) -> slice:
             f"the input of a positional encoding must be (..., length, {width}): got "
             f"{tuple(x.shape)}"
         )
+    if isinstance(start, Tensor):
+        return start + torch.arange(x.shape[-2], device=x.device)
     end = start + x.shape[-2]
     if start < 0 or end > max_length:
         raise TfmrError(
@@ -119,14 +124,14 @@ class SinusoidalPosition(nn.Module):
         return f"d_model={self.table.shape[1]}, max_length={len(self.table)}"
 
     def forward(
-        self, x: Float[Tensor, "batch length d_model"], start: int = 0
+        self, x: Float[Tensor, "batch length d_model"], start: int | Int[Tensor, ""] = 0
     ) -> Float[Tensor, "batch length d_model"]:
         """Add the encodings of positions ``start``, ``start + 1``, … to ``x``.
 
         Raises:
             TfmrError: if a position is not in the table, or ``x`` has the wrong size or type.
         """
-        return x + self.table[_slice(x, start, self.table, self.table.shape[1])]
+        return x + self.table[_rows(x, start, self.table, self.table.shape[1])]
 
 
 class LearnedPosition(nn.Module):
@@ -150,14 +155,14 @@ class LearnedPosition(nn.Module):
         return f"d_model={self.table.shape[1]}, max_length={len(self.table)}"
 
     def forward(
-        self, x: Float[Tensor, "batch length d_model"], start: int = 0
+        self, x: Float[Tensor, "batch length d_model"], start: int | Int[Tensor, ""] = 0
     ) -> Float[Tensor, "batch length d_model"]:
         """Add the vectors of positions ``start``, ``start + 1``, … to ``x``.
 
         Raises:
             TfmrError: if a position has no vector, or ``x`` has the wrong size or type.
         """
-        return x + self.table[_slice(x, start, self.table, self.table.shape[1])]
+        return x + self.table[_rows(x, start, self.table, self.table.shape[1])]
 
 
 def rotate_naive(
@@ -225,14 +230,14 @@ class RotaryPosition(nn.Module):
         return f"d_k={2 * self.cos.shape[1]}, max_length={len(self.cos)}"
 
     def forward(
-        self, x: Float[Tensor, "*batch length d_k"], start: int = 0
+        self, x: Float[Tensor, "*batch length d_k"], start: int | Int[Tensor, ""] = 0
     ) -> Float[Tensor, "*batch length d_k"]:
         """Rotate the vectors of ``x`` according to positions ``start``, ``start + 1``, ….
 
         Raises:
             TfmrError: if a position is not in the table, or ``x`` has the wrong size or type.
         """
-        positions = _slice(x, start, self.cos, 2 * self.cos.shape[1])
+        positions = _rows(x, start, self.cos, 2 * self.cos.shape[1])
         cos, sin = self.cos[positions], self.sin[positions]
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)

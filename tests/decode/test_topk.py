@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tfmr.decode.topk import stable_topk
+from tfmr.decode.topk import stable_topk, topk_by_keys
 
 
 def assert_equals_stable_sort(scores: Tensor, k: int, chunk: int) -> None:
@@ -35,3 +35,19 @@ def test_ties_are_ordered_without_a_full_sort(n: int, k: int, chunk: int) -> Non
 
 def test_fewer_columns_than_k() -> None:
     assert_equals_stable_sort(torch.tensor([[1.0, 3.0, 3.0]]), k=5, chunk=2)
+
+
+@pytest.mark.parametrize("values", [3, 50, 10**9], ids=["many ties", "some ties", "no ties"])
+def test_keys_give_the_same_order(values: int) -> None:
+    torch.manual_seed(values)
+    scores = (torch.randint(values, (7, 1000)) - values // 2).float() / 7
+    scores[0] = -torch.inf
+    scores[1, 500:] = -torch.inf
+    scores[2, ::2] = -0.0  # equals 0
+    scores[2, 1::2] = 0.0
+    scores[3, 10] = torch.inf
+    expected, indices = scores.sort(dim=1, descending=True, stable=True)
+    found, by_keys = topk_by_keys(scores, 8)
+    assert by_keys.tolist() == indices[:, :8].tolist()
+    assert found.tolist() == expected[:, :8].tolist()
+    assert topk_by_keys(torch.tensor([[1.0, -torch.nan, 2.0]]), 5)[1].tolist() == [[1, 2, 0]]

@@ -1,5 +1,6 @@
 """Incremental decoding, readable and fast: equal to the model applied to the whole prefix."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from tests.fast.graphs import prepare_as_on_a_gpu
 from tfmr.attention import mask_to_bias, scaled_dot_product_attention
 from tfmr.config import TransformerConfig
 from tfmr.data.batches import pad
@@ -69,7 +71,7 @@ def check(
         prefixes = [prefixes[row] for row in rows]
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["readable", "fast"])
+@pytest.mark.parametrize("prepared", [lambda model: model, prepare, prepare_as_on_a_gpu])
 @pytest.mark.parametrize(
     ("kind", "sentences", "beam"),
     [
@@ -80,10 +82,13 @@ def check(
     ],
 )
 def test_equal_to_the_whole_prefix(
-    kind: tuple[str, str], sentences: list[list[int]], beam: int, fast: bool
+    kind: tuple[str, str],
+    sentences: list[list[int]],
+    beam: int,
+    prepared: Callable[[Transformer], IncrementalTranslator],
 ) -> None:
     model = build(*kind).double()
-    check(model, prepare(model) if fast else model, sentences, beam)
+    check(model, prepared(model), sentences, beam)
 
 
 @pytest.mark.parametrize("beam", [1, 2])

@@ -24,17 +24,19 @@ from tests.train.test_trainer import (
 from tfmr.data.batches import Batch, Batches, collate
 from tfmr.dtype import Arithmetic
 from tfmr.errors import TfmrError
+from tfmr.later import STEPS_AHEAD
 from tfmr.model import Transformer
 from tfmr.special_tokens import PAD
+from tfmr.train import loss as loss_module
 from tfmr.train import trainer as trainer_module
-from tfmr.train.loss import CHUNK_ROWS, LossModule, chunk_rows, linear_cross_entropy
-from tfmr.train.trainer import STEPS_AHEAD, StepRecord, Trainer
+from tfmr.train.loss import CHUNK_ROWS, LossModule, chunk_rows, round_shape
+from tfmr.train.trainer import StepRecord, Trainer
 
 
 def test_a_step_does_not_wait_for_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
     started, read = [], []
 
-    def pretend_to_copy(*numbers: Tensor) -> Callable[[], list[float]]:
+    def pretend_to_copy(numbers: Tensor) -> Callable[[], list[float]]:
         step = len(started)
         started.append(step)
         return lambda: read.append((step, len(started))) or [1.0] * len(numbers)
@@ -94,29 +96,49 @@ def test_an_epoch_has_few_shapes() -> None:
         }
 
     assert len(shapes(lambda batch: batch)) > 25
-    rounded = shapes(lambda batch: batch.rounded(8, 42))
+    rounded = shapes(lambda batch: batch.rounded(8, 16, 42))
     assert rounded <= {(s, t) for s in (8, 16, 24, 32, 40) for t in (8, 16, 24, 32, 40, 42)}
+    assert all(len(batch.rounded(8, 16, 42).source) % 16 == 0 for batch in batches.epoch(0))
 
 
-def test_more_padding_and_known_positions_do_not_change_the_loss() -> None:
-    loss = LossModule(Transformer(MODEL).eval(), 0.1, Arithmetic("fp32"))
+def test_more_padding_does_not_change_the_loss_or_its_gradients() -> None:
+    """Neither on a CPU, where padding is left out, nor on a GPU, where it is computed."""
+    model = Transformer(MODEL).eval()
+    loss = LossModule(model, 0.1, Arithmetic("fp32"))
+    weight = model.output.weight
     for batch in islice(Batches(PAIRS, 12, 0, 12).epoch(0), 3):
-        more = batch.rounded(8, 12)
-        assert more.source.shape[1] == more.target_out.shape[1] == 8
-        assert_close(loss(more), loss(batch))
-        x, target = torch.randn(*more.target_out.shape, 16), more.target_out
-        weight, positions = torch.randn(30, 16), more.real_positions()
-        assert positions.tolist() == [
-            i for i, token in enumerate(target.flatten().tolist()) if token != PAD
-        ]
-        known = linear_cross_entropy(x, weight, target, 0.1, positions)
-        assert torch.equal(known, linear_cross_entropy(x, weight, target, 0.1))
+        more = round_shape(batch, 12)
+        assert more.source.shape == more.target_out.shape == (16, 8)
+        expected = loss(batch)
+        gradients = torch.autograd.grad(expected, list(model.parameters()))
+        x = model.hidden(more.source, more.target_in)
+        target = more.target_out.flatten()
+        counted = (target != PAD).float().unsqueeze(1)
+        with_padding = loss_module._apply(x.flatten(0, 1), weight, target, 0.1, counted)
+        for found in (loss(more), with_padding):
+            assert_close(found, expected)
+            others = torch.autograd.grad(found, list(model.parameters()))
+            for gradient, other in zip(gradients, others, strict=True):
+                assert_close(other, gradient)
+
+
+def test_the_compiled_loss_is_the_same() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(5, 7, generator=generator)
+    arguments = (torch.tensor([[0], [6], [3], [3], [1]]), 0.1, torch.float32, True)
+    compiled = torch.compile(loss_module.chunk_loss, backend="eager", fullgraph=True)
+    for found, expected in zip(
+        compiled(logits, *arguments), loss_module.chunk_loss(logits, *arguments), strict=True
+    ):
+        assert_close(found, expected)
 
 
 def test_a_batch_longer_than_the_multiples_keeps_its_length() -> None:
     batch = collate([([5] * 11, [6] * 10)])
-    assert batch.rounded(8, 12).source.shape[1] == batch.rounded(8, 12).target_in.shape[1] == 12
-    assert batch.rounded(8, 30).source.shape[1] == 16
+    assert (
+        batch.rounded(8, 1, 12).source.shape[1] == batch.rounded(8, 1, 12).target_in.shape[1] == 12
+    )
+    assert batch.rounded(8, 1, 30).source.shape[1] == 16
 
 
 def test_the_logits_that_are_held_at_the_same_time() -> None:

@@ -53,35 +53,38 @@ class Batch:
         padding = (self.source == PAD).sum() + (self.target_out == PAD).sum()
         return float(padding) / (self.source.numel() + self.target_out.numel())
 
-    def real_positions(self) -> Int[Tensor, " tokens"]:
-        """The positions of ``target_out.flatten()`` that are not PAD."""
-        return (self.target_out.flatten() != PAD).nonzero().squeeze(1)
+    def rounded(self, lengths: int, rows: int, max_length: int) -> "Batch":
+        """The batch with more padding: its lengths are multiples of ``lengths``, if they fit.
 
-    def rounded(self, multiple: int, max_length: int) -> "Batch":
-        """The batch with more padding: its lengths are multiples of ``multiple``, if they fit.
-
-        A length that would exceed ``max_length`` becomes ``max_length``. So an epoch has few
-        shapes, for each of which a GPU may have to prepare its kernels.
+        A length that would exceed ``max_length`` becomes ``max_length``. The last sentence is
+        repeated, without tokens to predict, until the number of sentences is a multiple of
+        ``rows``. So an epoch has few shapes, for each of which a GPU has to prepare its work.
         """
+        more = -len(self.source) % rows
 
         def rounded(ids: Tensor) -> Tensor:
-            length = min(-(-ids.shape[1] // multiple) * multiple, max_length)
+            length = min(-(-ids.shape[1] // lengths) * lengths, max_length)
             return F.pad(ids, (0, max(0, length - ids.shape[1])), value=PAD)
 
-        return Batch(rounded(self.source), rounded(self.target_in), rounded(self.target_out))
+        source, target_in = (
+            torch.cat([rounded(ids), rounded(ids[-1:]).expand(more, -1)])
+            for ids in (self.source, self.target_in)
+        )
+        target_out = F.pad(rounded(self.target_out), (0, 0, 0, more), value=PAD)
+        return Batch(source, target_in, target_out)
+
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """``source``, ``target_in`` and ``target_out``."""
+        return self.source, self.target_in, self.target_out
 
     def to(self, device: torch.device | str) -> "Batch":
         """A copy of the batch on ``device``; a copy to a GPU does not wait for its work."""
-        return Batch(
-            *(to_device(x, device) for x in (self.source, self.target_in, self.target_out))
-        )
+        return Batch(*(pinned(x, device).to(device, non_blocking=True) for x in self.tensors()))
 
 
-def to_device(x: Tensor, device: torch.device | str) -> Tensor:
-    """``x`` on ``device``, copied to a GPU from pinned memory without waiting for it."""
-    if torch.device(device).type == "cuda" and x.device.type == "cpu":
-        x = x.pin_memory()
-    return x.to(device, non_blocking=True)
+def pinned(x: Tensor, device: torch.device | str) -> Tensor:
+    """``x`` in pinned memory, from which a copy to a GPU does not wait, if ``device`` is one."""
+    return x.pin_memory() if torch.device(device).type == "cuda" and not x.is_cuda else x
 
 
 def pad(sentences: Sequence[Ids]) -> Int[Tensor, "batch length"]:

@@ -4,6 +4,7 @@
 incremental decoding. :class:`_BeamState` holds its hypotheses.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, isnan
@@ -12,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from tfmr.cuda_graph import GraphRecorder
 from tfmr.decode.generate import (
     TRANSLATION,
     GenerationConfig,
@@ -20,16 +22,19 @@ from tfmr.decode.generate import (
     first_tokens,
     max_output_lengths,
     no_token_possible,
+    steps_ahead,
+    worth_removing,
 )
 from tfmr.decode.topk import stable_topk
 from tfmr.errors import TfmrError
+from tfmr.later import read_later
 from tfmr.special_tokens import BOS, EOS
 from tfmr.translator import IncrementalModel, Translator
 
 ALPHA = 0.6
 """The exponent of the length penalty in Vaswani et al. (2017), section 6.1."""
 CHUNK_ROWS = 64
-"""Rows per chunk of :func:`log_softmax_`."""
+"""Rows per chunk of :func:`log_softmax_` on a CPU."""
 
 
 def length_penalty(length: int, alpha: float = ALPHA) -> float:
@@ -198,21 +203,38 @@ def beam_search(
     state = model.start(source, max(max_lengths), beam)
     hypotheses = _BeamState(max_lengths, beam, alpha, n_best, generation, source.device)
     tokens = first_tokens(source, generation).repeat_interleave(beam)
-    while True:
-        step = hypotheses.advance(log_softmax_(model.step(tokens, state)))
-        if on_step is not None:
-            on_step(step)
-        ended = hypotheses.end_searches()
-        if any(ended):
-            if on_finished is not None:
-                on_finished(sum(ended))
-            if all(ended):
-                return hypotheses.results
-            rows = torch.tensor(compact_rows(ended), dtype=torch.int64, device=source.device)
-            state.select(rows)
-            hypotheses.select(rows)
+    ahead = 0 if on_step is not None else steps_ahead(source.device)
+    unfinished = set(range(len(max_lengths)))
+    started: deque[tuple[list[int], Callable[[], list[list[int]]]]] = deque()
+    for length in range(1, max(max_lengths) + ahead + 1):
+        if length <= max(max_lengths):
+            scores = model.step(tokens, state)
+            if ahead and length > 1:  # the first step loads what the graph needs
+                hypotheses.replay(scores)
+            else:
+                step = hypotheses.advance(scores)
+                if on_step is not None:
+                    on_step(step)
+            started.append((hypotheses.sentences, hypotheses.read_ended()))
+        if length > ahead:
+            sentences, read = started.popleft()
+            ended, failed = read()
+            if any(failed):
+                raise no_token_possible(sentences[failed.index(1)], length - ahead)
+            n_unfinished = len(unfinished)
+            unfinished.difference_update(s for s, e in zip(sentences, ended, strict=True) if e)
+            if on_finished is not None and len(unfinished) < n_unfinished:
+                on_finished(n_unfinished - len(unfinished))
+            if not unfinished:
+                break
+            if worth_removing(len(hypotheses.sentences), len(unfinished), ahead):
+                ended_rows = [sentence not in unfinished for sentence in hypotheses.sentences]
+                rows = compact_rows(ended_rows)
+                state.select(torch.tensor(rows, device=source.device))
+                hypotheses.select(rows)
         state.reorder(hypotheses.parents)
-        tokens = hypotheses.prefixes[:, :, hypotheses.length - 1].flatten()
+        tokens = hypotheses.tokens.flatten()
+    return hypotheses.results()
 
 
 def log_softmax_(scores: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
@@ -223,13 +245,24 @@ def log_softmax_(scores: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows voc
     chunks of rows needs temporary memory for one chunk only.
     """
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    for chunk in scores.split(CHUNK_ROWS):
+    for chunk in scores.split(CHUNK_ROWS if scores.device.type == "cpu" else len(scores)):
         chunk.copy_(chunk.log_softmax(dim=-1))
     return scores
 
 
+_STATE = (
+    *("tokens", "parents", "_log_probs", "_best_scores", "_best_log_probs", "_best_ends"),
+    *("_n_finished", "_ended", "_failed", "_last", "_last_log_probs"),
+)
+"""The attributes of :class:`_BeamState` that a step changes, with one row per sentence."""
+
+
 class _BeamState:
-    """The live and finished hypotheses of a batch, one row per sentence still in the search."""
+    """The hypotheses of a batch, one row per sentence that is still in the batch.
+
+    All of it stays on the device. A hypothesis is the number of its last step and its place among
+    the hypotheses that were live then; :meth:`results` follows the parents back from there.
+    """
 
     def __init__(
         self,
@@ -240,34 +273,52 @@ class _BeamState:
         generation: GenerationConfig,
         device: torch.device,
     ) -> None:
-        n = len(max_lengths)
+        n, longest = len(max_lengths), max(max_lengths)
         self.lowest = generation.lowest
         self.eos = -1 if generation.eos is None else generation.eos
         self.beam, self.alpha, self.n_best = beam, alpha, n_best
-        self.results: list[list[Hypothesis]] = [[] for _ in max_lengths]
-        """By sentence: finished hypotheses; once its search has ended, the ``n_best``."""
         self.sentences = list(range(n))
         """The sentence number of each row."""
-        self.length = 0
+        self.tokens = torch.zeros(n, beam, dtype=torch.int64, device=device)
+        """The last token of each live hypothesis."""
+        self.parents = torch.zeros_like(self.tokens)
+        """The live hypothesis of the previous step that each live one continues."""
+        self._length = torch.zeros(1, dtype=torch.int64, device=device)
         """Tokens generated so far."""
-        self.max_lengths = torch.tensor(max_lengths, device=device)
-        self.max_penalties = ((5 + self.max_lengths) / 6) ** alpha
-        self.prefixes = torch.zeros(n, beam, max(max_lengths), dtype=torch.int64, device=device)
-        self.parents = torch.zeros(n, beam, dtype=torch.int64, device=device)
-        self.log_probs = torch.full((n, beam), -torch.inf, device=device)
-        self.log_probs[:, 0] = 0  # the empty prefix; the other beam slots are not in use yet
-        self.n_finished = torch.zeros(n, dtype=torch.int64, device=device)
-        self.best_scores = torch.full((n, n_best), -torch.inf, device=device)
+        penalties = [length_penalty(length, alpha) for length in range(longest + 1)]
+        self._penalties = torch.tensor(penalties, dtype=torch.float64, device=device)
+        self._rows = torch.arange(n, device=device)
+        self._max_lengths = torch.tensor(max_lengths, device=device)
+        self._log_probs = torch.full((n, beam), -torch.inf, device=device)
+        self._log_probs[:, 0] = 0  # the empty prefix; the other beam slots are not in use yet
+        self._history = torch.zeros(2, n, longest, beam, dtype=torch.int64, device=device)
+        """Parents and tokens of the live hypotheses of each sentence after each step."""
+        self._n_finished = torch.zeros(n, dtype=torch.int64, device=device)
+        self._best_scores = torch.full((n, n_best), -torch.inf, device=device)
         """The scores of the ``n_best`` finished hypotheses, in descending order."""
+        self._best_log_probs = torch.zeros_like(self._best_scores)
+        self._best_ends = torch.zeros(n, n_best, dtype=torch.int64, device=device)
+        """Their last step before ``EOS``, times ``beam``, plus their place among the live ones."""
+        self._ended = torch.zeros(n, dtype=torch.bool, device=device)
+        self._failed = torch.zeros_like(self._ended)
+        self._last = torch.zeros_like(self._n_finished)
+        """The number of steps of each search that has ended."""
+        self._last_log_probs = torch.zeros_like(self._log_probs)
+        """The log-probabilities of the live hypotheses after the last step of each search."""
+        self._stored: list[tuple[list[int], list[Tensor]]] = []
+        """What :meth:`results` needs of sentences that left the batch."""
+        self._recorder = GraphRecorder(device)
+        self._recorded: tuple[Tensor, Callable[[], object]] | None = None
 
-    def advance(self, log_probs: Float[Tensor, "rows vocab"]) -> BeamStep:
-        """Extend each live hypothesis by one token, given the log-probabilities of the next token.
+    def advance(self, scores: Float[Tensor, "rows vocab"]) -> BeamStep:
+        """Extend each live hypothesis by one token, given the scores of the next token.
 
-        ``log_probs`` is overwritten.
+        ``scores`` may be overwritten.
         """
+        log_probs = log_softmax_(scores)
         vocab = log_probs.shape[1]
         log_probs[:, : self.lowest] = -torch.inf
-        candidates = log_probs.view(-1, self.beam, vocab).add_(self.log_probs.unsqueeze(2))
+        candidates = log_probs.view(-1, self.beam, vocab).add_(self._log_probs.unsqueeze(2))
         # At most `beam` of these end in EOS, one per hypothesis, so at least `beam` continue.
         totals, indices = stable_topk(candidates.flatten(1), 2 * self.beam)
         parents, tokens = indices // vocab, indices % vocab
@@ -277,71 +328,130 @@ class _BeamState:
         # The columns of the first candidates that do not end in EOS, one for each beam slot.
         continuing = is_eos.long().sort(dim=1, stable=True).indices[:, : self.beam]
 
-        self.length += 1
-        # Both in one transfer from a GPU. NaN ranks above all numbers.
-        failed = ~totals[:, 0].isfinite()
-        any_finished, any_failed = torch.stack([finished.any(), failed.any()]).tolist()
-        if any_failed:
-            raise no_token_possible(self.sentences[failed.tolist().index(True)], self.length)
-        if any_finished:
-            self._add_finished(finished, parents, totals)
+        self._failed = ~(self._ended | totals[:, 0].isfinite())  # NaN ranks above all numbers
+        self._add_finished(finished & ~self._ended[:, None], parents, totals)
         # An unused slot repeats the best hypothesis, because its own prefix may have no scores.
-        self.log_probs = totals.gather(1, continuing)
-        kept = continuing.where(self.log_probs > -torch.inf, continuing[:, :1])
-        self.parents = parents.gather(1, kept)
-        self.prefixes = self.prefixes.take_along_dim(self.parents.unsqueeze(2), dim=1)
-        self.prefixes[:, :, self.length - 1] = tokens.gather(1, kept)
+        self._log_probs = totals.gather(1, continuing)
+        kept = continuing.where(self._log_probs > -torch.inf, continuing[:, :1])
+        self.parents, self.tokens = parents.gather(1, kept), tokens.gather(1, kept)
+        self._history[:, self._rows, self._length] = torch.stack([self.parents, self.tokens])
+        self._length += 1
+        self._end_searches()
         live = torch.zeros_like(is_eos).scatter_(1, continuing, True)
         return BeamStep(list(self.sentences), parents, tokens, totals, live, finished)
 
+    def replay(self, scores: Float[Tensor, "rows vocab"]) -> None:
+        """:meth:`advance` as a CUDA graph, which is recorded whenever the rows have changed."""
+        if self._recorded is None:
+            held_scores = torch.empty_like(scores)
+            dtype = self._log_probs.dtype
+            held: dict[str, Tensor] = {name: getattr(self, name) for name in _STATE}
+            held = {
+                name: x.to(dtype if x.is_floating_point() else x.dtype, copy=True)
+                for name, x in held.items()
+            }
+            vars(self).update(held)
+
+            def work() -> None:
+                self.advance(held_scores)
+                for name, tensor in held.items():
+                    tensor.copy_(getattr(self, name))
+                vars(self).update(held)
+
+            self._recorded = held_scores, self._recorder.record(work)
+        held_scores, replay = self._recorded
+        held_scores.copy_(scores)
+        replay()
+
     def _add_finished(
         self,
-        finished: Bool[Tensor, "sentences candidates"],
-        parents: Int[Tensor, "sentences candidates"],
-        log_probs: Float[Tensor, "sentences candidates"],
+        finished: Bool[Tensor, "rows candidates"],
+        parents: Int[Tensor, "rows candidates"],
+        log_probs: Float[Tensor, "rows candidates"],
     ) -> None:
-        """Store the candidates that are ``finished``."""
-        scores = log_probs / length_penalty(self.length, self.alpha)
-        self.n_finished += finished.sum(dim=1)
-        all_scores = torch.cat([self.best_scores, scores.masked_fill(~finished, -torch.inf)], dim=1)
-        self.best_scores = all_scores.topk(self.n_best, dim=1).values
-        for row, column in finished.nonzero().tolist():
-            ids = self.prefixes[row, parents[row, column], : self.length - 1].tolist()
-            log_prob, score = float(log_probs[row, column]), float(scores[row, column])
-            self.results[self.sentences[row]].append(Hypothesis(ids, log_prob, score))
+        """Merge the candidates that are ``finished`` into the ``n_best`` of each row."""
+        if finished.device.type == "cpu" and not finished.any():
+            return
+        self._n_finished = self._n_finished + finished.sum(dim=1)
+        scores = log_probs / self._penalties[self._length + 1].to(log_probs.dtype)
+        scores = torch.cat([self._best_scores, scores.where(finished, -torch.inf)], dim=1)
+        ends = self._length * self.beam + parents
+        # Of equal scores, that of the earlier hypothesis ranks first.
+        order = scores.sort(dim=1, descending=True, stable=True).indices[:, : self.n_best]
+        self._best_scores = scores.gather(1, order)
+        self._best_log_probs = torch.cat([self._best_log_probs, log_probs], dim=1).gather(1, order)
+        self._best_ends = torch.cat([self._best_ends, ends], dim=1).gather(1, order)
 
-    def end_searches(self) -> list[bool]:
-        """Whether the search of each row has ended; if so, reduce its results to the ``n_best``."""
-        best_possible = self.log_probs[:, 0] / self.max_penalties
-        at_max_length = self.length >= self.max_lengths
-        ended: list[bool] = (
-            at_max_length
-            | (self.n_finished >= self.beam)
-            | (best_possible <= self.best_scores[:, -1])
-        ).tolist()
-        for row, sentence in enumerate(self.sentences):
-            if ended[row]:
-                results = self.results[sentence]
-                results.sort(key=lambda hypothesis: -hypothesis.score)
-                if at_max_length[row]:
-                    results += self._truncated(row)
-                del results[self.n_best :]
-        return ended
+    def _end_searches(self) -> None:
+        """Find the searches that end with this step."""
+        penalties = self._penalties[self._max_lengths].to(self._log_probs.dtype)
+        ended = (
+            (self._length >= self._max_lengths)
+            | (self._n_finished >= self.beam)
+            | (self._log_probs[:, 0] / penalties <= self._best_scores[:, -1])
+        )
+        now = ended & ~self._ended
+        self._last = self._length.where(now, self._last)
+        self._last_log_probs = self._log_probs.where(now[:, None], self._last_log_probs)
+        self._ended = self._ended | ended
 
-    def _truncated(self, row: int) -> list[Hypothesis]:
-        """The live hypotheses of a row at its maximum length."""
-        penalty = length_penalty(self.length, self.alpha)
-        prefixes = self.prefixes[row, :, : self.length].tolist()
-        return [
-            Hypothesis(ids, log_prob, log_prob / penalty, finished=False)
-            for ids, log_prob in zip(prefixes, self.log_probs[row].tolist(), strict=True)
-            if log_prob > -torch.inf
-        ]
+    def read_ended(self) -> Callable[[], list[list[int]]]:
+        """A function that returns, for each row, whether its search has ended, and has failed."""
+        return read_later(torch.stack([self._ended, self._failed]).long())
 
-    def select(self, rows: Int[Tensor, "kept"]) -> None:
+    def select(self, rows: list[int]) -> None:
         """Keep only these rows, in this order."""
-        self.sentences = [self.sentences[row] for row in rows.tolist()]
-        self.max_lengths, self.max_penalties = self.max_lengths[rows], self.max_penalties[rows]
-        self.prefixes, self.parents = self.prefixes[rows], self.parents[rows]
-        self.log_probs, self.best_scores = self.log_probs[rows], self.best_scores[rows]
-        self.n_finished = self.n_finished[rows]
+        self._store(sorted(set(range(len(self.sentences))) - set(rows)))
+        self.sentences = [self.sentences[row] for row in rows]
+        kept = torch.tensor(rows, device=self.tokens.device)
+        for name in (*_STATE, "_rows", "_max_lengths"):
+            setattr(self, name, getattr(self, name)[kept])
+        self._recorded = None
+
+    def _store(self, rows: list[int]) -> None:
+        """Keep what :meth:`results` needs of these rows."""
+        stored = torch.tensor(rows, dtype=torch.int64, device=self.tokens.device)
+        tensors = (
+            *(self._best_scores, self._best_log_probs, self._best_ends),
+            *(self._last, self._max_lengths, self._last_log_probs),
+        )
+        sentences = [self.sentences[row] for row in rows]
+        self._stored.append((sentences, [each[stored] for each in tensors]))
+
+    def results(self) -> list[list[Hypothesis]]:
+        """For each sentence its ``n_best`` hypotheses, best first."""
+        self._store(list(range(len(self.sentences))))
+        results: list[list[Hypothesis]] = [[] for _ in range(self._history.shape[1])]
+        parents, tokens = self._history[:, :, : int(self._length)].tolist()
+        for sentences, tensors in self._stored:
+            rows = zip(sentences, *(each.tolist() for each in tensors), strict=True)
+            for sentence, scores, log_probs, ends, last, max_length, live in rows:
+
+                def ids(end: int, sentence: int = sentence) -> list[int]:
+                    return self._ids(parents[sentence], tokens[sentence], end)
+
+                found = [
+                    Hypothesis(ids(end), log_prob, score)
+                    for score, log_prob, end in zip(scores, log_probs, ends, strict=True)
+                    if score > -torch.inf
+                ]
+                if last == max_length:
+                    penalty = length_penalty(last, self.alpha)
+                    found += [
+                        Hypothesis(
+                            ids(last * self.beam + slot), log_prob, log_prob / penalty, False
+                        )
+                        for slot, log_prob in enumerate(live)
+                        if log_prob > -torch.inf
+                    ]
+                results[sentence] = found[: self.n_best]
+        return results
+
+    def _ids(self, parents: list[list[int]], tokens: list[list[int]], end: int) -> list[int]:
+        """The tokens of a hypothesis of a sentence, followed back from its end."""
+        step, slot = divmod(end, self.beam)
+        ids = []
+        for k in range(step - 1, -1, -1):
+            ids.append(tokens[k][slot])
+            slot = parents[k][slot]
+        return ids[::-1]

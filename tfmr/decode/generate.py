@@ -1,5 +1,6 @@
 """Code shared by the searches: input checks, maximum output lengths, the generation loop."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from tfmr.checks import check_ids, check_sizes
 from tfmr.errors import TfmrError, require
+from tfmr.later import STEPS_AHEAD, read_later
 from tfmr.special_tokens import BOS, EOS, PAD
 from tfmr.translator import IncrementalModel, IncrementalTranslator, Translator
 
@@ -137,7 +139,9 @@ def generate(
 ) -> list[list[int]]:
     """Generate the outputs of a batch token by token: the loop of greedy decoding and sampling.
 
-    Outputs leave the batch as soon as they are finished, so later steps do not compute them.
+    Outputs leave the batch when they are finished, so later steps do not compute them. A GPU is
+    given some further steps before the tokens of a step are read, so that it does not wait; what
+    these steps generate after the end of an output is not used.
 
     Args:
         model: in evaluation mode.
@@ -157,29 +161,63 @@ def generate(
     check_eval_mode(model)
     limits = max_output_lengths(model, source, generation)
     state = model.start(source, max(limits))
+    ahead = steps_ahead(source.device)
     generated: list[list[int]] = [[] for _ in limits]
+    unfinished = set(range(len(limits)))
     active = list(range(len(limits)))  # the sentence number of each row
     tokens = first_tokens(source, generation)
-    while active:
-        scores = model.step(tokens, state)
-        # The maximum is NaN if any score is.
-        possible = scores[:, generation.lowest :].amax(dim=1).isfinite().tolist()
-        if not all(possible):
-            sentence = active[possible.index(False)]
-            raise no_token_possible(sentence, len(generated[sentence]) + 1)
-        tokens = choose(scores, active)
-        finished = []
-        for sentence, token in zip(active, tokens.tolist(), strict=True):
+    started: deque[tuple[list[int], Callable[[], list[list[int]]]]] = deque()
+    for length in range(1, max(limits) + ahead + 1):
+        if length <= max(limits):
+            scores = model.step(tokens, state)
+            # The maximum is NaN if any score is.
+            possible = scores[:, generation.lowest :].amax(dim=1).isfinite()
+            if not ahead:
+                _check_possible(possible.tolist(), active, length)
+            tokens = choose(scores, active)
+            started.append((active, read_later(torch.stack([tokens, possible.long()]))))
+        if length <= ahead:
+            continue
+        sentences, read = started.popleft()
+        new_tokens, were_possible = read()
+        rows = [row for row, sentence in enumerate(sentences) if sentence in unfinished]
+        if ahead:
+            checked = [bool(were_possible[row]) for row in rows]
+            _check_possible(checked, [sentences[row] for row in rows], length - ahead)
+        n_unfinished = len(unfinished)
+        for row in rows:
+            sentence, token = sentences[row], new_tokens[row]
             if token != generation.eos:
                 generated[sentence].append(token)
-            at_limit = len(generated[sentence]) == limits[sentence]
-            finished.append(token == generation.eos or at_limit)
-        if any(finished):
-            if on_finished is not None:
-                on_finished(sum(finished))
-            rows = compact_rows(finished)
-            active = [active[row] for row in rows]
-            kept = torch.tensor(rows, dtype=torch.int64, device=source.device)
-            state.select(kept)
-            tokens = tokens[kept]
+            if token == generation.eos or len(generated[sentence]) == limits[sentence]:
+                unfinished.remove(sentence)
+        if on_finished is not None and len(unfinished) < n_unfinished:
+            on_finished(n_unfinished - len(unfinished))
+        if not unfinished:
+            break
+        if worth_removing(len(active), len(unfinished), ahead):
+            kept = compact_rows([sentence not in unfinished for sentence in active])
+            active = [active[row] for row in kept]
+            selected = torch.tensor(kept, dtype=torch.int64, device=source.device)
+            state.select(selected)
+            tokens = tokens[selected]
     return generated
+
+
+def steps_ahead(device: torch.device) -> int:
+    """How many further steps are started before the results of a step are read."""
+    return STEPS_AHEAD if device.type == "cuda" else 0
+
+
+def worth_removing(rows: int, unfinished: int, ahead: int) -> bool:
+    """Whether to remove the finished rows of a batch.
+
+    On a GPU, a step takes as long for half as many rows, and removing rows takes longer than a
+    step, so at least half of them must be finished.
+    """
+    return unfinished <= rows // 2 if ahead else unfinished < rows
+
+
+def _check_possible(possible: Sequence[bool], sentences: Sequence[int], length: int) -> None:
+    if not all(possible):
+        raise no_token_possible(sentences[possible.index(False)], length)

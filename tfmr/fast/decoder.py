@@ -14,6 +14,7 @@ Compared with :meth:`tfmr.model.Transformer.step`:
 """
 
 import copy
+import math
 from collections.abc import Callable
 from typing import cast
 
@@ -30,11 +31,12 @@ from tfmr.attention import (
     padding_mask,
     unfused_attention,
 )
-from tfmr.checks import check_ids, check_start, check_state
+from tfmr.checks import check_ids, check_start, check_state, embed
 from tfmr.config import TransformerConfig
 from tfmr.decoder import DecoderBlock
 from tfmr.dtype import find_units
 from tfmr.encoder import EncoderBlock
+from tfmr.fast.graph_state import Buffers, GraphDecoder, GraphState
 from tfmr.fast.prepack import concatenated, prepacked_linear
 from tfmr.fast.settings import SMALL_MODEL
 from tfmr.kv_cache import BlockCache, KVCache
@@ -93,6 +95,10 @@ class FastTransformer:
             [w for b in blocks for w in (b.cross_attention.w_k, b.cross_attention.w_v)], dtype
         )
         self._output = prepacked_linear(self._model.output.weight, self._model.output.bias, dtype)
+        self._graphs: GraphDecoder | None = None
+        if self.device.type == "cuda":
+            logits = self._model.output.weight[:, 0].to(dtype)
+            self._graphs = GraphDecoder(self._next, logits)
 
     @property
     def config(self) -> TransformerConfig:
@@ -117,29 +123,41 @@ class FastTransformer:
     @torch.no_grad()
     def start(
         self, source: Int[Tensor, "batch source"], max_new_tokens: int, beam: int = 1
-    ) -> "FastState":
+    ) -> "FastState | GraphState":
         """See :meth:`tfmr.model.Transformer.start`."""
         check_start(self.config.max_length, source, max_new_tokens, beam)
         memory, mask = encode_bucketed(self._encode, source)
-        caches = [
-            BlockCache(KVCache(max_new_tokens * beam), cross_cache)
-            for cross_cache in self._project_memory_kv(memory)
-        ]
+        cross = self._project_memory_kv(memory)
+        if self._graphs is not None:
+            return self._graphs.start(cross, mask, max_new_tokens, beam)
+        caches = [BlockCache(KVCache(max_new_tokens * beam), _filled(k, v)) for k, v in cross]
         return FastState(caches, mask, memory.dtype, beam)
 
     @torch.no_grad()
     def step(self, tokens: Int[Tensor, "rows"], state: DecoderState) -> Float[Tensor, "rows vocab"]:
-        """See :meth:`tfmr.model.Transformer.step`; the logits are in :attr:`dtype`."""
-        state = check_state(state, FastState)
+        """See :meth:`tfmr.model.Transformer.step`; the logits are in :attr:`dtype`.
+
+        On a GPU, the next step overwrites the logits.
+        """
         check_ids(tokens, "tokens", "rows")
-        x = self._model._embed(
-            self._model.target_embedding, tokens.unsqueeze(1), "target", state.position
-        ).squeeze(1)
+        if self._graphs is not None:
+            return check_state(state, GraphState).step(tokens)
+        return self._next(tokens, check_state(state, FastState))
+
+    def _next(
+        self, tokens: Int[Tensor, "rows"], state: "FastState | Buffers"
+    ) -> Float[Tensor, "rows vocab"]:
+        model = self._model
+        x = embed(model.target_embedding, tokens.unsqueeze(1), "target")
+        x = x * math.sqrt(self.config.d_model)
+        if model.position is not None:
+            x = model.position(x, state.position)
+        x = x.squeeze(1)
         state.append_position(len(tokens))
         for block, cache in zip(self._decoder_blocks, state.caches, strict=True):
             x = block(x, cache, state)
         state.position += 1
-        return self._output(self._model.decoder.norm(x))
+        return self._output(model.decoder.norm(x))
 
     def _encode(
         self, source: Int[Tensor, "sentences source"]
@@ -153,19 +171,15 @@ class FastTransformer:
 
     def _project_memory_kv(
         self, memory: Float[Tensor, "sentences source d_model"]
-    ) -> list[KVCache]:
+    ) -> Float[Tensor, "block kv sentences heads source d_k"]:
         """The keys and values of the encoder output for every block, from one matmul."""
-        keys_and_values = rearrange(
+        return rearrange(
             self._project_memory(memory).to(memory.dtype),
             "sentences source (block kv heads d_k) -> block kv sentences heads source d_k",
             block=len(self._decoder_blocks),
             kv=2,
             heads=self.config.n_heads,
         )
-        caches = [KVCache(memory.shape[1]) for _ in self._decoder_blocks]
-        for cache, (k, v) in zip(caches, keys_and_values, strict=True):
-            cache.extend(k, v)
-        return caches
 
 
 class FastState:
@@ -287,7 +301,7 @@ class _FastDecoderBlock:
         self._feed_forward = _FastFeedForward(block.feed_forward, dtype)
 
     def __call__(
-        self, x: Float[Tensor, "rows d_model"], cache: BlockCache, state: FastState
+        self, x: Float[Tensor, "rows d_model"], cache: BlockCache, state: FastState | Buffers
     ) -> Float[Tensor, "rows d_model"]:
         self_residual, cross_residual, feed_forward_residual = self._residuals
         x = _with_residual(self_residual, x, lambda y: self._self_attention(y, cache, state))
@@ -295,7 +309,7 @@ class _FastDecoderBlock:
         return _with_residual(feed_forward_residual, x, self._feed_forward)
 
     def _self_attention(
-        self, x: Float[Tensor, "rows d_model"], cache: BlockCache, state: FastState
+        self, x: Float[Tensor, "rows d_model"], cache: BlockCache, state: FastState | Buffers
     ) -> Float[Tensor, "rows d_model"]:
         projected = self._project_self(x).to(x.dtype).view(-1, state.beam, 3, *self._heads)
         q, k, v = projected.permute(2, 0, 3, 1, 4).unbind()
@@ -307,7 +321,7 @@ class _FastDecoderBlock:
         return self._join_self(heads.transpose(1, 2).reshape(x.shape))
 
     def _cross_attention(
-        self, x: Float[Tensor, "rows d_model"], cache: BlockCache, state: FastState
+        self, x: Float[Tensor, "rows d_model"], cache: BlockCache, state: FastState | Buffers
     ) -> Float[Tensor, "rows d_model"]:
         projected = self._project_query(x).to(x.dtype).view(-1, state.beam, *self._heads)
         heads = _attend(projected.transpose(1, 2), *cache.cross_attention.read(), state.padding)
@@ -368,6 +382,14 @@ def _layer_norm(
     norm: LayerNorm, x: Float[Tensor, "*rows d_model"]
 ) -> Float[Tensor, "*rows d_model"]:
     return F.layer_norm(x, norm.weight.shape, norm.weight, norm.bias, norm.eps)
+
+
+def _filled(
+    k: Float[Tensor, "sentences heads source d_k"], v: Float[Tensor, "sentences heads source d_k"]
+) -> KVCache:
+    cache = KVCache(k.shape[2])
+    cache.extend(k, v)
+    return cache
 
 
 def _head_shape(attention: MultiHeadAttention) -> tuple[int, int]:

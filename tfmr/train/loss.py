@@ -1,5 +1,6 @@
 """Label-smoothed cross-entropy: readable, by PyTorch's kernel, and fused with the output layer."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from tfmr.checks import check_floating, check_tensor, check_vectors
-from tfmr.data.batches import Batch, to_device
+from tfmr.data.batches import Batch
 from tfmr.dtype import Arithmetic
 from tfmr.errors import TfmrError
 from tfmr.special_tokens import PAD
@@ -136,8 +137,6 @@ CHUNK_BYTES = 2**31
 """Bytes of the logits, probabilities and gradients that a GPU holds at the same time, at most."""
 BYTES_PER_LOGIT = 12
 """Probability and temporary values in fp32, logit and gradient in half precision."""
-MULTIPLE = 8
-"""On a GPU, lengths are multiples of this number, which also suits its matrix units."""
 
 
 def chunk_rows(vocab: int, memory: int | None) -> int:
@@ -161,6 +160,45 @@ def _memory(device: torch.device) -> int | None:
     return torch.cuda.get_device_properties(device).total_memory
 
 
+ChunkLoss = Callable[[Tensor, Tensor, float, torch.dtype, bool], tuple[Tensor, Tensor | None]]
+"""The type of :func:`chunk_loss`."""
+
+
+def chunk_loss(
+    logits: Float[Tensor, "rows vocab"],
+    labels: Int[Tensor, "rows 1"],
+    label_smoothing: float,
+    dtype: torch.dtype,
+    need_gradient: bool,
+) -> tuple[Float[Tensor, "rows 1"], Float[Tensor, "rows vocab"] | None]:
+    """The negative loss of each row, and its gradient with respect to the logits.
+
+    Args:
+        logits: in the dtype of the matmuls, in which the gradient is returned.
+        labels: the tokens to predict.
+        label_smoothing: see :func:`cross_entropy`.
+        dtype: in which the loss is computed.
+        need_gradient: whether the gradient is needed.
+    """
+    p = logits.softmax(dim=-1, dtype=dtype)
+    # log p = logit - log_z. The most probable token gives log_z without a second exponential over
+    # the vocabulary.
+    log_z = logits.amax(dim=-1, keepdim=True) - p.amax(dim=-1, keepdim=True).log()
+    log_p_label = logits.gather(-1, labels) - log_z
+    mean_log_p = logits.mean(dim=-1, keepdim=True, dtype=dtype) - log_z
+    log_q = (1 - label_smoothing) * log_p_label + label_smoothing * mean_log_p
+    if not need_gradient:
+        return log_q, None
+    # The gradient of the loss with respect to the logits is p - q.
+    gradient = p.sub_(label_smoothing / logits.shape[-1])
+    if torch.compiler.is_compiling():  # one kernel can do all of this, unless it scatters
+        is_label = labels == torch.arange(logits.shape[-1], device=logits.device)
+        gradient = torch.where(is_label, gradient + (label_smoothing - 1), gradient)
+    else:
+        gradient.scatter_add_(-1, labels, torch.full_like(log_p_label, label_smoothing - 1))
+    return log_q, gradient.to(logits.dtype)
+
+
 class _LinearCrossEntropy(torch.autograd.Function):
     """Logits, loss and, where needed, gradients in one pass; see :func:`linear_cross_entropy`."""
 
@@ -171,42 +209,42 @@ class _LinearCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         target: Tensor,
         label_smoothing: float,
+        counted: Tensor | None,
+        chunk_loss: "ChunkLoss",
         grad_enabled: bool,
     ) -> Tensor:
         # Autograd calls forward in no-grad mode, so only the caller knows the caller's mode.
         need_x, need_weight = (grad_enabled and needed for needed in ctx.needs_input_grad[:2])
         d_x = torch.empty_like(x) if need_x else None
         d_weight = torch.zeros_like(weight) if need_weight else None
-        n, vocab, device = len(x), len(weight), x.device.type
+        rows, vocab, device = len(x), len(weight), x.device.type
+        n: int | Tensor = rows
         # Autocast chooses the dtype of the matmuls; softmax, loss and sums keep the weights' dtype.
         dtype = weight.dtype
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else dtype
+        if counted is not None:
+            # A row of zeros adds nothing to the gradient of the weight.
+            n, x = counted.sum(), x * counted
         x_low, weight_low = x.to(low), weight.to(low)
         total = weight.new_zeros(())
         size = chunk_rows(vocab, _memory(x.device))
-        for start in range(0, n, size):
-            rows = slice(start, start + size)
-            labels = target[rows, None]
-            logits = x_low[rows] @ weight_low.T
-            p = logits.softmax(dim=-1, dtype=dtype)
-            # log p = logit - log_z. The most probable token gives log_z without a second
-            # exponential over the vocabulary.
-            log_z = logits.amax(dim=-1, keepdim=True) - p.amax(dim=-1, keepdim=True).log()
-            log_p_label = logits.gather(-1, labels) - log_z
-            mean_log_p = logits.mean(dim=-1, keepdim=True, dtype=dtype) - log_z
-            total -= ((1 - label_smoothing) * log_p_label + label_smoothing * mean_log_p).sum()
-            if d_x is None and d_weight is None:
+        for start in range(0, rows, size):
+            chunk = slice(start, start + size)
+            labels = target[chunk, None]
+            logits = x_low[chunk] @ weight_low.T
+            need_gradient = d_x is not None or d_weight is not None
+            log_q, d_low = chunk_loss(logits, labels, label_smoothing, dtype, need_gradient)
+            total -= (log_q if counted is None else log_q * counted[chunk]).sum()
+            if d_low is None:
                 continue
-            # The gradient of the loss with respect to the logits is p - q.
-            d_logits = p.sub_(label_smoothing / vocab)
-            d_logits.scatter_add_(-1, labels, torch.full_like(log_p_label, label_smoothing - 1))
-            d_low = d_logits.to(low)
             if d_x is not None:
-                d_x[rows] = d_low @ weight_low
+                d_x[chunk] = d_low @ weight_low
             if d_weight is not None and low == dtype:
-                d_weight.addmm_(d_low.T, x_low[rows])  # needs no second (vocab, d_model) tensor
+                d_weight.addmm_(d_low.T, x_low[chunk])  # needs no second (vocab, d_model) tensor
             elif d_weight is not None:
-                d_weight += d_low.T @ x_low[rows]
+                d_weight += d_low.T @ x_low[chunk]
+        if d_x is not None and counted is not None:
+            d_x *= counted
         ctx.save_for_backward(*(None if d is None else d.div_(n) for d in (d_x, d_weight)))
         return total / n
 
@@ -219,7 +257,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 "use cross_entropy(x @ weight.T, target, label_smoothing)"
             )
         d_x, d_weight = (None if d is None else d_loss * d for d in ctx.saved_tensors)
-        return d_x, d_weight, None, None, None
+        return d_x, d_weight, None, None, None, None, None
 
 
 def linear_cross_entropy(
@@ -227,7 +265,6 @@ def linear_cross_entropy(
     weight: Float[Tensor, "vocab d_model"],
     target: Int[Tensor, "batch target"],
     label_smoothing: float = 0.0,
-    positions: Int[Tensor, " tokens"] | None = None,
 ) -> Float[Tensor, ""]:
     r""":func:`cross_entropy` of the logits ``x @ weight.T``, without storing all logits at once.
 
@@ -242,22 +279,26 @@ def linear_cross_entropy(
         weight: weight of the output projection ``(vocab, d_model)``.
         target: target token ids ``(batch, target)``, padded with ``PAD``.
         label_smoothing: :math:`\epsilon`, the probability spread uniformly over the vocabulary.
-        positions: the positions of ``target.flatten()`` that are not padding, if they are known.
-            Otherwise they are searched for and the ids are checked, which waits for a GPU.
 
     Raises:
-        TfmrError: without ``positions``, as :func:`real_tokens`; or in the backward pass, if it was
-            called with ``create_graph=True``: there are no second derivatives.
+        TfmrError: as :func:`real_tokens`; or in the backward pass, if it was called with
+            ``create_graph=True``: there are no second derivatives.
     """
-    if positions is None:
-        real = real_tokens(x, target, label_smoothing, weight)
-        positions = real.flatten().nonzero().squeeze(1)
+    positions = real_tokens(x, target, label_smoothing, weight).flatten().nonzero().squeeze(1)
+    x, target = x.flatten(0, 1)[positions], target.flatten()[positions]
+    return _apply(x, weight, target, label_smoothing)
+
+
+def _apply(
+    x: Float[Tensor, "rows d_model"],
+    weight: Float[Tensor, "vocab d_model"],
+    target: Int[Tensor, "rows"],
+    label_smoothing: float,
+    counted: Float[Tensor, "rows 1"] | None = None,
+    chunk_loss: ChunkLoss = chunk_loss,
+) -> Float[Tensor, ""]:
     loss: Tensor = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        x.flatten(0, 1)[positions],
-        weight,
-        target.flatten()[positions],
-        label_smoothing,
-        torch.is_grad_enabled(),
+        x, weight, target, label_smoothing, counted, chunk_loss, torch.is_grad_enabled()
     )
     return loss
 
@@ -279,21 +320,36 @@ class LossModule(nn.Module):
         self.model = model
         self.label_smoothing = label_smoothing
         self.arithmetic = arithmetic
+        self.chunk_loss: ChunkLoss = chunk_loss
+        """Used on a GPU, where it can be compiled."""
 
     def forward(self, batch: Batch) -> Float[Tensor, ""]:
         """The label-smoothed cross-entropy of ``batch``, in nats per target token.
 
-        The batch is copied to the device of the model. For a GPU, its shape is rounded up and its
-        padding is found here, on the CPU, so that nothing waits for the GPU.
+        The batch is copied to the device of the model. On a GPU, its shape is rounded up
+        (:func:`round_shape`), and padding is computed like other positions and not counted, because
+        leaving it out would mean waiting for the GPU.
         """
         device = self.model.device
-        positions = None
-        if device.type != "cpu":
-            batch = batch.rounded(MULTIPLE, self.model.config.max_length)
-            positions = to_device(batch.real_positions(), device)
-            batch = batch.to(device)
+        if batch.source.device != device:
+            batch = round_shape(batch, self.model.config.max_length).to(device)
         with self.arithmetic.autocast(device):
-            hidden = self.model.hidden(batch.source, batch.target_in)
-            return linear_cross_entropy(
-                hidden, self.model.output.weight, batch.target_out, self.label_smoothing, positions
+            x = self.model.hidden(batch.source, batch.target_in)
+            weight, target = self.model.output.weight, batch.target_out
+            if device.type == "cpu":
+                return linear_cross_entropy(x, weight, target, self.label_smoothing)
+            target = target.flatten()
+            counted = (target != PAD).to(weight.dtype).unsqueeze(1)
+            return _apply(
+                x.flatten(0, 1), weight, target, self.label_smoothing, counted, self.chunk_loss
             )
+
+
+LENGTHS, ROWS = 8, 16
+"""On a GPU, lengths and numbers of sentences are multiples of these numbers, so that an epoch has
+few shapes. They also suit the GPU's matrix units."""
+
+
+def round_shape(batch: Batch, max_length: int) -> Batch:
+    """``batch`` with more padding, as a GPU computes it; see :meth:`Batch.rounded`."""
+    return batch.rounded(LENGTHS, ROWS, max_length)

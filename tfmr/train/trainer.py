@@ -22,6 +22,7 @@ from tfmr.checkpoint import check_tensors, load_weights, named_weights
 from tfmr.data.batches import Batch, Batches
 from tfmr.dtype import choose_arithmetic, find_units
 from tfmr.errors import TfmrError, require
+from tfmr.later import STEPS_AHEAD, read_later
 from tfmr.train.config import TrainConfig
 from tfmr.train.distributed import (
     World,
@@ -31,17 +32,14 @@ from tfmr.train.distributed import (
     transformer_blocks,
     wrap_distributed,
 )
+from tfmr.train.gradients import RecordedGradients
 from tfmr.train.interrupt import defer_interrupts
-from tfmr.train.later import read_later
-from tfmr.train.loss import LossModule
+from tfmr.train.loss import LossModule, round_shape
 from tfmr.train.schedule import learning_rate
 from tfmr.translator import Translator
 
 COMPILE_BACKEND = "inductor"
 """The backend of :func:`torch.compile`."""
-STEPS_AHEAD = 4
-"""How many steps a GPU may be given before the numbers of the first one are read. Reading them
-earlier would leave the GPU without work until the next step has been prepared."""
 ADAM = ("adam.step", "adam.exp_avg", "adam.exp_avg_sq")
 """The state of the optimiser, by the prefixes of its tensors in a checkpoint."""
 
@@ -127,12 +125,18 @@ class Trainer:
         self.config = config
         self.world = world or World()
         self.device = next(model.parameters()).device
-        if config.compile:
-            compile_blocks(model)
         self.arithmetic = choose_arithmetic(config.precision, find_units(self.device))
         """How this device multiplies matrices for ``config.precision``."""
         loss = LossModule(model, config.label_smoothing, self.arithmetic)
+        if config.compile:
+            compile_blocks(model)
+            loss.chunk_loss = torch.compile(loss.chunk_loss, backend=COMPILE_BACKEND, dynamic=True)
         self.loss_module = wrap_distributed(loss, self.world, fsdp=config.fsdp)
+        self._recorded = None
+        if self.device.type == "cuda" and self.world.size == 1 and transformer_blocks(model):
+            self._recorded = RecordedGradients(
+                loss, list(model.parameters()), self.device, warm_up_each=config.compile
+            )
         self.optimizer = torch.optim.Adam(
             model.parameters(), lr=config.peak_lr, betas=config.betas, eps=config.eps, fused=True
         )
@@ -172,15 +176,23 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
 
-        self.optimizer.zero_grad()
+        if self._recorded is None:
+            self.optimizer.zero_grad()
+        else:
+            self._recorded.clear()
         n_tokens = int(self.world.all_reduce(sum(batch.n_tokens for batch in batches)))
         losses = []
         for index, batch in enumerate(batches):
             is_last = index == len(batches) - 1
             sync = nullcontext() if is_last else no_sync(self.loss_module)
+            # Weight each batch by its tokens, so that every token counts equally.
+            share = batch.n_tokens / n_tokens
             with self._seeded(index), self.arithmetic.applied(), sync:
-                # Weight each batch by its tokens, so that every token counts equally.
-                batch_loss = self.loss_module(batch) * (batch.n_tokens / n_tokens)
+                if self._recorded is not None:
+                    rounded = round_shape(batch, self.model.config.max_length)
+                    losses.append(self._recorded(rounded, share))
+                    continue
+                batch_loss = self.loss_module(batch) * share
                 # DDP and FSDP average gradients over the processes; the weighted losses need a sum.
                 (batch_loss * self.world.size).backward()
             losses.append(batch_loss.detach())
@@ -205,7 +217,7 @@ class Trainer:
         # The clock of the main process counts, so that all processes stop at the same step.
         self.seconds = self.world.all_reduce(seconds if self.world.is_main else 0)
         weight_norm = full_tensor(get_total_norm(list(self.weights.values())))
-        numbers = read_later(loss, grad_norm, weight_norm)
+        numbers = read_later(torch.stack([x.double() for x in (loss, grad_norm, weight_norm)]))
         step, seconds = self.steps_done, self.seconds
 
         def record() -> StepRecord:

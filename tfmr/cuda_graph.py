@@ -1,0 +1,53 @@
+"""CUDA graphs: repeat the work of a GPU by one launch instead of one for every kernel.
+
+A step of a small model consists of hundreds of kernels, and launching them takes several times as
+long as computing them. A graph records the kernels once, with the addresses of their inputs and
+outputs; a replay repeats them with whatever these addresses hold then.
+"""
+
+import threading
+from collections.abc import Callable
+
+import torch
+
+
+class GraphRecorder:
+    """Records work as CUDA graphs that share their temporary memory, so only one runs at a time.
+
+    Args:
+        device: where the work is done; without a GPU, it is repeated instead of replayed.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._lock = threading.Lock()
+
+    def warm_up(self, work: Callable[[], object]) -> None:
+        """Do ``work`` once, so that libraries that it uses are loaded before they are recorded."""
+        if self._stream is None:
+            return
+        current = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(current)
+        with torch.cuda.stream(self._stream), torch.random.fork_rng([self._device]):
+            work()
+        current.wait_stream(self._stream)
+        torch.cuda.empty_cache()
+
+    def record(self, work: Callable[[], object]) -> Callable[[], object]:
+        """A function that repeats ``work``, which is not done by this call.
+
+        ``work`` must read and write the same tensors every time, and must not wait for the GPU.
+        """
+        if self._stream is None:
+            return work
+        graph = torch.cuda.CUDAGraph()
+        self._stream.wait_stream(torch.cuda.current_stream(self._device))
+        with self._lock, torch.cuda.stream(self._stream):
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                work()
+            finally:
+                graph.capture_end()
+        return graph.replay
