@@ -23,6 +23,8 @@ class GraphRecorder:
         self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._lock = threading.Lock()
+        self._last: torch.cuda.CUDAGraph | None = None
+        """The memory of a pool is freed, and cannot be used again, when its last graph is."""
 
     def warm_up(self, work: Callable[[], object]) -> None:
         """Do ``work`` once, so that libraries that it uses are loaded before they are recorded."""
@@ -50,4 +52,5 @@ class GraphRecorder:
                 work()
             finally:
                 graph.capture_end()
+            self._last = graph
         return graph.replay
