@@ -27,10 +27,10 @@ from torch import Tensor, nn
 from benchmarks import record
 from benchmarks.cost.attention import KINDS
 from benchmarks.peers import build
-from benchmarks.record import Row
-from benchmarks.speed import Speed, Task
+from benchmarks.record import Record, Row
+from benchmarks.speed import PEAK, Speed, Task
 from benchmarks.systems import Precision, training
-from benchmarks.tables import markdown
+from benchmarks.tables import NOTHING, Claims, grouped, markdown
 from benchmarks.timing import device_clock, time_interleaved
 from benchmarks.workload import SETTINGS, VOCAB, generated_pairs, training_batches, training_flops
 from tfmr.config import TransformerConfig
@@ -275,7 +275,11 @@ def measure_decoding(device: str, sizes: Sizes) -> Iterator[Row]:
         rounds=min(3, sizes.rounds),
     )
     for task in tasks:
-        yield from speed.measure(task, generated_pairs())
+        for row in speed.measure(task, generated_pairs()):
+            if row["system"] == PEAK:  # the part "product" measures it at several sizes
+                continue
+            names = {name: row[name] for name in ("task", "precision", "system")}
+            yield names | _milliseconds([1000 * each for each in row["seconds"]])
 
 
 def measure_recipe(device: str, sizes: Sizes) -> Iterator[Row]:
@@ -438,11 +442,48 @@ PARTS: dict[str, Callable[[str, Sizes], Iterator[Row]]] = {
 }
 
 
+LEFT_OUT = ("signature", "model_step", "valid_sentences", "test_sentences", "minutes")
+"""Columns of the part ``quality`` that its table does not need."""
+
+
 def table(rows: list[Row], settings: Row) -> list[str]:
-    """All rows with all columns."""
-    header = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[str(row.get(name, "")) for name in header] for row in rows]
+    """All rows; milliseconds as the median, with the lowest and the highest in parentheses."""
+    rows = [_with_range(row) for row in rows]
+    header = list(dict.fromkeys(name for row in rows for name in row if name not in LEFT_OUT))
+    cells = [[_cell(row.get(name)) for name in header] for row in rows]
     return [f"Part *{settings['part']}*.", markdown(header, cells)]
+
+
+def _with_range(row: Row) -> Row:
+    row = dict(row)
+    if "ms" in row:
+        low, high = row.pop("ms_min"), row.pop("ms_max")
+        row["ms"] = f"{row['ms']:.1f} ({low:.1f}–{high:.1f})"
+    return row
+
+
+def _cell(value: object) -> str:
+    return (
+        NOTHING
+        if value is None
+        else f"{value:.2g}"
+        if isinstance(value, float) and 0 < abs(value) < 0.01
+        else str(value)
+    )
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The statements of README.md and of chapters 14 and 16 about the record of a part."""
+    part = settings["part"]
+    if part == "correct":
+        for row in rows:
+            yield f"{row['check']}: {row['value']}", row["value"] <= row["limit"]
+    elif part in ("epoch", "base", "decoding"):
+        by = {"epoch": ("precision", "pass"), "base": ("precision",)}
+        for group, own in grouped(rows, *by.get(part, ("task", "precision"))).items():
+            ours = min(row["ms"] for row in own if row["system"].startswith("tfmr"))
+            peers = [row["ms"] for row in own if not row["system"].startswith("tfmr")]
+            yield f"tfmr is the fastest on a GPU, {part}, {group}", ours < min(peers)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ Every module contains one idea and imports only from the modules before it:
 
 .. code-block:: text
 
-    errors → wording → notebook → records → special_tokens → dtype → checks → config → translator
-           → recurrent → kv_cache → attention → additive_attention → local_attention
-           → tiled_attention → position → layers → encoder → decoder → model → seq2seq → registry
-           → fast → data → checkpoint → decode → metrics → train → analysis → sequence_layers
-           → complexity → training_memory → scaling_law → family → figures → widgets → exercises
-           → doctor → commands → __main__
+    errors → wording → notebook → records → special_tokens → dtype → later → cuda_graph → checks
+           → config → translator → recurrent → kv_cache → attention → additive_attention
+           → local_attention → tiled_attention → position → layers → encoder → decoder → model
+           → seq2seq → registry → fast → data → checkpoint → decode → metrics → train → analysis
+           → sequence_layers → complexity → training_memory → scaling_law → family → figures
+           → widgets → exercises → doctor → commands → __main__
 
 The axis names in the jaxtyping annotations are the same everywhere; the appendix *Notation* of the
 book defines them.
