@@ -9,7 +9,7 @@ from tools.site import reference
 
 def test_modules_are_in_the_order_of_the_package(tmp_path: Path) -> None:
     package = tmp_path / "tfmr"
-    for name in ("model", "attention", "__main__", "later", "data/batches", "_private", "errors"):
+    for name in ("model", "attention", "__main__", "unlisted", "data/batches", "_private", "errors"):
         file = package / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
@@ -27,7 +27,7 @@ def test_modules_are_in_the_order_of_the_package(tmp_path: Path) -> None:
         "tfmr.encoder",
         "tfmr.model",
         "tfmr.data.batches",
-        "tfmr.later",
+        "tfmr.unlisted",
     ]
 
 
