@@ -244,13 +244,6 @@ def ablated_sublayers() -> Figure:
     return analysis.sublayer_ablation(lost, "BLEU", intervals=ends)
 
 
-def stream() -> Figure:
-    names = [
-        f"{kind} {i}" for i in (1, 2, 3) for kind in ("self att.", "cross att.", "feed-forward")
-    ]
-    return analysis.residual_stream_norms(names, falling(20, 164, 10), falling(12, 49, 9))
-
-
 def lens() -> Figure:
     inputs = ["<bos>", "A", "woman", "is", "reading", "a", "book", "in", "the", "park"]
     predicted = [[a, a, b, b] for a, b in zip(inputs, [*inputs[1:], "."], strict=True)]
@@ -450,7 +443,6 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
         dict.fromkeys(("RNN", "LSTM", "nn.RNN", "nn.LSTM"), falling(6.6, 0.5, 5)),
         "self-attention",
     ),
-    "residual_stream_norms": stream,
     "right_shift": lambda: architecture.right_shift(
         ["<bos>", "the", "cat", "eats", "fish", "<eos>"]
     ),

@@ -11,7 +11,6 @@ from tfmr.figures.analysis import (
     head_grid,
     lens_table,
     patching_effects,
-    residual_stream_norms,
     sublayer_ablation,
 )
 from tfmr.figures.palette import DECODER, ENCODER
@@ -127,20 +126,6 @@ def test_sublayer_ablation_breaks_the_axis_for_one_long_bar() -> None:
     drawn = [tuple(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 2]
     assert all(interval in drawn for interval in ranges.values())
     assert "layer 3: 28.5 (from 27.0 to 30.0). The horizontal axis is broken" in figure.alt
-
-
-def test_residual_stream_norms() -> None:
-    figure = residual_stream_norms(["attention", "feed-forward"], [10, 11, 14.5], [3, 6.25])
-    (axes,) = figure.axes
-    assert list(axes.lines[0].get_ydata()) == [10, 11, 14.5]
-    assert [bar.get_height() for bar in axes.patches] == [3, 6.25]
-    middles = [bar.get_x() + bar.get_width() / 2 for bar in axes.patches]
-    assert middles == pytest.approx([1, 2])
-    assert axes.get_ylabel() == "mean vector norm"
-    assert figure.alt.startswith("Mean vector norm of the residual stream: 10.0 for the embedding")
-    assert "10.0 for the embedding; attention output 3.0, stream 11.0" in figure.alt
-    with pytest.raises(TfmrError, match=r"2 sublayers.*3.*norms.*got 2.*2"):
-        residual_stream_norms(["attention", "feed-forward"], [10, 11], [3, 6])
 
 
 def test_lens_table() -> None:

@@ -17,13 +17,11 @@ from tfmr.errors import require
 from tfmr.figures.narrow import NARROW
 from tfmr.figures.palette import ROLES
 from tfmr.figures.style import (
-    BLUE,
     CYCLE,
     GRID,
     HEAT,
     INK,
     MUTED,
-    ORANGE,
     WIDTH,
     Figure,
     also_narrow,
@@ -326,46 +324,6 @@ def sublayer_ablation(
     fig.alt = f"Bars of the {unit} lost when a sublayer is ablated: {listed}."
     if broken:
         fig.alt += " The horizontal axis is broken inside the longest bar."
-    return fig
-
-
-@styled
-def residual_stream_norms(
-    names: Sequence[str], norms: Sequence[int | float], added: Sequence[int | float]
-) -> Figure:
-    """Mean vector norms of the residual stream after each sublayer, and of the sublayer outputs.
-
-    Args:
-        names: the sublayers, in order.
-        norms: vector norms of the residual stream: of the embeddings, then after each sublayer.
-        added: vector norms of the sublayer outputs.
-
-    Raises:
-        TfmrError: if the numbers of names and values do not match.
-    """
-    require(
-        len(norms) == len(names) + 1 and len(added) == len(names),
-        f"{len(names)} sublayers need {len(names) + 1} vector norms of the stream and "
-        f"{len(names)} of sublayer outputs: got {len(norms)} and {len(added)}",
-    )
-    fig, (axes,) = figure(height=2.7)
-    axes.bar(
-        range(1, len(names) + 1), list(added), color=ORANGE, width=0.55, label="sublayer output"
-    )
-    axes.plot(
-        range(len(norms)), list(norms), "o-", color=BLUE, markersize=4, label="residual stream"
-    )
-    axes.set_xticks(range(len(norms)), ["embedding", *names], rotation=40, ha="right")
-    axes.set_ylabel("mean vector norm")
-    axes.set_ylim(bottom=0)
-    axes.legend(loc="upper left")
-    listed = ", ".join(
-        f"{name} output {output:.1f}, stream {norm:.1f}"
-        for name, output, norm in zip(names, added, norms[1:], strict=True)
-    )
-    fig.alt = (
-        f"Mean vector norm of the residual stream: {norms[0]:.1f} for the embedding; {listed}."
-    )
     return fig
 
 
