@@ -1,0 +1,285 @@
+"""Solutions, known mistakes and wrong versions of the exercises of chapter 3."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from tfmr.exercises.edits import Edit, by_edits
+from tfmr.exercises.exercise import Faults, Mistake
+from tfmr.notebook import approximate
+
+OUTPUTS = torch.tensor([[0.0, 0], [1, 0], [0, 1]])
+"""The encoder outputs of *the black cat*, in the exercise."""
+NO_TANH = Mistake(
+    "the tanh is missing",
+    "Apply tanh to each component before you multiply by v: tanh(1) = 0.762.",
+    "tanh",
+)
+TANH_LATE = Mistake(
+    "the tanh is applied to the score instead of the components",
+    "Apply tanh to the components first, then multiply by v.",
+    "tanh",
+)
+NO_V = Mistake(
+    "the components are added without v = (4, 4)",
+    "Multiply the components by v before you add them.",
+    "v",
+)
+NO_SOFTMAX = Mistake(
+    "the scores are divided by their sum, without exponentials",
+    "The softmax takes the exponential of each score first; exp(0) is 1, not 0.",
+    "softmax",
+)
+NOT_DIVIDED = Mistake(
+    "the exponentials are not divided by their sum",
+    "Divide them by their sum: the weights must sum to 1.",
+    "softmax",
+)
+UNIFORM = Mistake(
+    "all three words have the same weight",
+    "Only two of the three scores are equal.",
+    "softmax",
+)
+STATE_MISTAKES = (NO_TANH, TANH_LATE, NO_V, NO_SOFTMAX, NOT_DIVIDED, UNIFORM)
+
+
+def state_with(faults: Faults) -> list[float]:
+    """The weights and the context vector for the state (0, 0), with mistakes."""
+    hidden = OUTPUTS if faults & {NO_TANH.name, TANH_LATE.name} else OUTPUTS.tanh()
+    scores = hidden.sum(dim=-1) if NO_V.name in faults else 4 * hidden.sum(dim=-1)
+    scores = scores.tanh() if TANH_LATE.name in faults else scores
+    options = {
+        NO_SOFTMAX.name: scores / scores.sum(),
+        NOT_DIVIDED.name: scores.exp(),
+        UNIFORM.name: torch.ones(3) / 3,
+    }
+    weights = next((options[f] for f in faults if f in options), scores.softmax(dim=0))
+    result: list[float] = torch.cat([weights, weights @ OUTPUTS]).tolist()
+    return result
+
+
+def context_vector(
+    s: Float[Tensor, "batch d_state"],
+    memory: Float[Tensor, "batch source d"],
+    w: Float[Tensor, "d_state hidden"],
+    u: Float[Tensor, "d hidden"],
+    v: Float[Tensor, " hidden"],
+) -> Float[Tensor, "batch d"]:
+    """The context vector of additive attention."""
+    hidden = torch.tanh((s @ w)[:, None, :] + memory @ u)  # (batch, source, hidden)
+    weights = (hidden @ v).softmax(dim=-1)  # (batch, source)
+    return (weights[:, :, None] * memory).sum(dim=1)
+
+
+_HIDDEN = "torch.tanh((s @ w)[:, None, :] + memory @ u)"
+_WEIGHTS = "(hidden @ v).softmax(dim=-1)"
+_CONTEXT = "(weights[:, :, None] * memory).sum(dim=1)"
+CONTEXT_MISTAKES = (
+    Edit(
+        "the tanh is missing",
+        "Apply tanh to the sum of the two projections: without it, the state cancels in the "
+        "softmax.",
+        "hidden",
+        _HIDDEN,
+        "((s @ w)[:, None, :] + memory @ u)",
+    ),
+    Edit(
+        "the state has no effect, because it is not added inside the tanh",
+        "Add s @ w to each projected encoder output first, then apply tanh to the sum.",
+        "hidden",
+        _HIDDEN,
+        "torch.tanh(memory @ u)",
+    ),
+    Edit(
+        "the two projections are multiplied instead of added",
+        "Add them: this is why the attention is called additive.",
+        "hidden",
+        _HIDDEN,
+        "torch.tanh((s @ w)[:, None, :] * (memory @ u))",
+    ),
+    Edit(
+        "the tanh is applied to the scores instead of the components",
+        "Apply tanh before the product with v.",
+        "hidden weights",
+        f"{_HIDDEN}  # (batch, source, hidden)\n    weights = {_WEIGHTS}",
+        "((s @ w)[:, None, :] + memory @ u)\n    weights = (hidden @ v).tanh().softmax(dim=-1)",
+    ),
+    Edit(
+        "the components are added without v",
+        "The score is the dot product with v: hidden @ v.",
+        "weights",
+        _WEIGHTS,
+        "hidden.sum(dim=-1).softmax(dim=-1)",
+    ),
+    Edit(
+        "the scores are used as weights, without a softmax",
+        "Apply the softmax over the source positions.",
+        "weights",
+        _WEIGHTS,
+        "(hidden @ v)",
+    ),
+    Edit(
+        "the softmax is taken over the batch",
+        "The weights of one sentence sum to 1: take the softmax over the source, the last axis.",
+        "weights",
+        _WEIGHTS,
+        "(hidden @ v).softmax(dim=0)",
+    ),
+    Edit(
+        "the scores are divided by the square root of the hidden size",
+        "Additive attention has no such factor: use hidden @ v.",
+        "weights",
+        _WEIGHTS,
+        "(hidden @ v / math.sqrt(len(v))).softmax(dim=-1)",
+    ),
+    Edit(
+        "the projected encoder outputs are averaged",
+        "Average the encoder outputs themselves: the projections serve the scores only.",
+        "context",
+        _CONTEXT,
+        "(weights[:, :, None] * (memory @ u)).sum(dim=1)",
+    ),
+    Edit(
+        "the weights are returned instead of the context vector",
+        "Multiply the encoder outputs by the weights, and add them up.",
+        "context",
+        _CONTEXT,
+        "weights",
+    ),
+    Edit(
+        "the weighted outputs are averaged once more",
+        "Add them up: the weights sum to 1 already.",
+        "context",
+        _CONTEXT,
+        "(weights[:, :, None] * memory).mean(dim=1)",
+    ),
+)
+
+
+def masked_weights(
+    scores: Float[Tensor, "batch source"], keep: Bool[Tensor, "batch source"]
+) -> Float[Tensor, "batch source"]:
+    """The attention weights of the real tokens."""
+    scores = scores.masked_fill(~keep, -math.inf)
+    return scores.softmax(dim=-1)
+
+
+def zero_scores(
+    scores: Float[Tensor, "batch source"], keep: Bool[Tensor, "batch source"]
+) -> Float[Tensor, "batch source"]:
+    """The code with the bug: the scores of padding are 0."""
+    scores = scores * keep
+    return scores.softmax(dim=-1)
+
+
+_FILL = "scores.masked_fill(~keep, -math.inf)"
+MASKED_MISTAKES = (
+    Edit(
+        "the weights of padding are set to 0 after the softmax, and the rest no longer sums to 1",
+        "Hide the padding in the scores, before the softmax.",
+        "fill softmax",
+        f"{_FILL}\n    return scores.softmax(dim=-1)",
+        "scores\n    return scores.softmax(dim=-1) * keep",
+    ),
+    Edit(
+        "the mask is inverted: the real tokens are hidden",
+        "Fill where keep is False: ~keep.",
+        "fill",
+        _FILL,
+        "scores.masked_fill(keep, -math.inf)",
+    ),
+    Edit(
+        "the mask is not used",
+        "Set the scores where keep is False to −∞.",
+        "fill",
+        _FILL,
+        "scores",
+    ),
+    Edit(
+        "the scores of padding are lowered by only 1",
+        "Set them to −∞: any finite score leaves a weight.",
+        "fill",
+        _FILL,
+        "scores - (~keep).float()",
+    ),
+    Edit(
+        "the softmax is taken over the batch",
+        "The weights of one sentence sum to 1: use the last axis.",
+        "softmax",
+        "softmax(dim=-1)",
+        "softmax(dim=0)",
+    ),
+)
+
+
+def weights_test(attend: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """Raise AssertionError if attention weights are wrong."""
+    scores = 2 * torch.randn(3, 4) - 1
+    keep = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]], dtype=torch.bool)
+    weights = attend(scores, keep)
+    for i, length in enumerate((4, 2, 1)):
+        expected = scores[i, :length].softmax(dim=0)
+        assert torch.allclose(weights[i, :length], expected, atol=1e-5)
+        assert (weights[i, length:].abs() < 1e-5).all()
+
+
+WEIGHTS_MUTANTS = (
+    Edit("scores of padding that are 0", "", "", _FILL, "scores * keep"),
+    Edit("padding that is not hidden", "", "", _FILL, "scores"),
+    Edit("an inverted mask", "", "", _FILL, "scores.masked_fill(keep, -1e9)"),
+    Edit("padding with a lower score", "", "", _FILL, "scores - 3 * (~keep).float()"),
+    Edit(
+        "weights of padding set to 0 after the softmax",
+        "",
+        "",
+        f"{_FILL}\n    return scores",
+        "scores\n    return keep * scores",
+    ),
+    Edit("exponentials that are not divided by their sum", "", "", "softmax(dim=-1)", "exp()"),
+    Edit("the mask of the first sentence for all", "", "", "~keep", "~keep[:1]"),
+    Edit("a softmax of halved scores", "", "", "scores.softmax", "(scores / 2).softmax"),
+)
+_mutant = by_edits(masked_weights, WEIGHTS_MUTANTS)
+
+
+def weights_mutants() -> dict[str, Callable[..., Tensor]]:
+    """Faulty weights, by description."""
+    return {each.name: _mutant(frozenset({each.name})) for each in WEIGHTS_MUTANTS}
+
+
+def by_exponentials(
+    scores: Float[Tensor, "batch source"], keep: Bool[Tensor, "batch source"]
+) -> Float[Tensor, "batch source"]:
+    """Correct: masked exponentials, divided by their sum."""
+    weights = scores.exp() * keep
+    return weights / weights.sum(dim=-1, keepdim=True)
+
+
+def sentence_by_sentence(
+    scores: Float[Tensor, "batch source"], keep: Bool[Tensor, "batch source"]
+) -> Float[Tensor, "batch source"]:
+    """Correct: each sentence alone, without its padding."""
+    weights = torch.zeros_like(scores)
+    for row, values, real in zip(weights, scores, keep, strict=True):
+        row[real] = values[real].softmax(dim=0)
+    return weights
+
+
+def change_of_weights(function: Callable[[Tensor], Tensor]) -> float:
+    """The largest change of an attention weight between two random decoder states."""
+    memory, w, u = torch.randn(10, 8), torch.randn(8, 16), torch.randn(8, 16)
+    v, states = torch.randn(16), torch.randn(2, 8)
+    first, second = ((function(s @ w + memory @ u) @ v).softmax(dim=0) for s in states)
+    return float((first - second).abs().max())
+
+
+def without_tanh() -> tuple[str, str]:
+    """Measure how much the weights depend on the state, with and without the tanh."""
+    linear = max(change_of_weights(lambda x: x) for _ in range(100))
+    tanh = sum(change_of_weights(torch.tanh) for _ in range(100)) / 100
+    option = "a" if linear < 0.001 else "b" if linear < tanh else "c"
+    texts = approximate(linear, 0.0, 0.001), approximate(tanh, 0.5, 0.2)
+    return option, f"the largest change is {texts[0]} without tanh, and {texts[1]} with it."
