@@ -24,6 +24,7 @@ from tfmr.figures.style import (
     MUTED,
     ORANGE,
     PURPLE,
+    WIDTH,
     Figure,
     also_narrow,
     figure,
@@ -475,13 +476,23 @@ def _multi_head_narrow() -> Figure:
 
 
 @styled
-def attention_rows(words: Sequence[str], rows: Mapping[str, Float[Tensor, "key"]]) -> Figure:
-    """Several rows of attention weights over the same tokens, by name."""
-    fig, (axes,) = figure(height=0.55 + 0.55 * len(rows))
+@also_narrow
+def attention_rows(
+    words: Sequence[str], rows: Mapping[str, Float[Tensor, "key"]], *, narrow: bool = False
+) -> Figure:
+    """Several rows of attention weights over the same tokens, by name.
+
+    In the ``narrow`` layout, the names of more than four tokens are rotated.
+    """
+    turned = narrow and len(words) > 4
+    height = 0.55 + 0.5 * turned + 0.55 * len(rows)
+    fig, (axes,) = figure(height=height, width=NARROW if narrow else WIDTH)
     grid = torch.stack(list(rows.values()))
     heatmap(axes, grid, row_labels=list(rows), column_labels=list(words), limit=1.0)
     axes.set_aspect("auto")
     axes.xaxis.tick_top()
+    if turned:
+        axes.tick_params(axis="x", rotation=60)
     _lines_between(axes, len(rows), len(words))
     listed = [f"{name}: {', '.join(f'{float(w):.2f}' for w in row)}" for name, row in rows.items()]
     fig.alt = f"Attention weights over the tokens {', '.join(words)}. " + "; ".join(listed) + "."
