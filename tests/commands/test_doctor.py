@@ -1,5 +1,6 @@
 """``doctor``: the report on a Python file."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ model = torch.nn.Sequential(torch.nn.Embedding(VOCAB, 8), torch.nn.Linear(8, VOC
 
 
 def logits(ids):
-    x = model[0](ids)
+    x = model[0](ids) * torch.arange(1.0, ids.shape[1] + 1)[:, None]
     return model[1](x + x.{reduction})
 
 
@@ -57,3 +58,31 @@ def test_a_file_without_a_subject(rejected, text: str, words: list[str]) -> None
 
 def test_an_absent_file(rejected) -> None:
     assert "absent.py" in rejected("doctor", "absent.py")
+
+
+def test_a_run_directory(command, model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(model, folder)
+    rows = [f"{k},{6 / k},1,{10 + k},{k / 1000},100,{k}" for k in range(1, 21)]
+    header = "step,loss,grad_norm,weight_norm,learning_rate,tokens,seconds"
+    (folder / "curve.csv").write_text("\n".join([header, *rows]), "utf-8")
+    (folder / "valid.csv").write_text("step,loss\n10,0.9\n20,0.5\n", "utf-8")
+    out, _ = command("doctor", folder, "--figure", "curve.png")
+    assert "FAULT" not in out
+    assert "sees the future" in out
+    assert "validation loss 0.50" in out
+    assert Path("curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_without_a_curve_has_no_figure(rejected, model: Path) -> None:
+    assert "--figure" in rejected("doctor", model, "--figure", "curve.png")
+
+
+def test_a_table(command, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{k},6.9" for k in range(1, 11)]
+    Path("curve.csv").write_text("\n".join(["step,loss", *rows]), "utf-8")
+    with pytest.raises(SystemExit) as stop:
+        command("doctor", "curve.csv")
+    assert stop.value.code == 1
+    [line] = [row for row in capsys.readouterr().out.splitlines() if row.startswith("FAULT")]
+    assert "not learning" in line

@@ -1,4 +1,4 @@
-"""``doctor``: examine a model for common faults."""
+"""``doctor``: examine a model or a training curve for common faults."""
 
 import sys
 from dataclasses import dataclass
@@ -10,17 +10,24 @@ import tyro
 
 @dataclass(frozen=True)
 class Doctor:
-    """Examine your own model for common faults.
+    """Examine your own model, or the curve of its training, for common faults.
 
-    The subject is a Python file that defines `subject`, a tfmr.doctor.Subject.
+    The subject is a Python file that defines `subject`, a tfmr.doctor.Subject; or the directory of
+    a run; or a CSV table with the columns step and loss and, if you have them, valid_loss,
+    learning_rate and weight_norm.
 
-    Example: python -m tfmr doctor my_model.py
+    Model: python -m tfmr doctor my_model.py
 
-    The file is run, so examine only files that you trust. The exit status is 1 if a fault is found.
+    Curve: python -m tfmr doctor curve.csv --figure curve.png
+
+    A Python file is run, so examine only files that you trust. The exit status is 1 if a fault is
+    found.
     """
 
-    subject: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE.py")]
-    """The file."""
+    subject: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE.py|RUN|CURVE.csv")]
+    """What to examine."""
+    figure: Path | None = None
+    """Draw the curve beside that of a healthy run, and write it to this file."""
 
     def __call__(self) -> None:
         """Print the report.
@@ -28,10 +35,26 @@ class Doctor:
         Raises:
             SystemExit: with status 1, if a fault is found.
         """
-        from tfmr.doctor import examine
-        from tfmr.doctor.files import load_subject
+        from tfmr.doctor import diagnose, examine, read_curve
+        from tfmr.doctor.curve import compare
+        from tfmr.doctor.files import load_subject, run_curve, run_subject
+        from tfmr.errors import require
 
-        report = examine(load_subject(self.subject))
-        print(report)
-        if report.faults:
+        is_curve, is_run = self.subject.suffix == ".csv", self.subject.is_dir()
+        curve = read_curve(self.subject) if is_curve else None
+        curve = run_curve(self.subject) if is_run else curve
+        require(
+            curve is not None or self.figure is None,
+            f"expected a curve for --figure, but {self.subject} has none",
+        )
+        reports = []
+        if not is_curve:
+            subject = run_subject(self.subject) if is_run else load_subject(self.subject)
+            reports.append(examine(subject))
+        if curve is not None:
+            reports.append(diagnose(curve))
+        print(*reports, sep="\n")
+        if curve is not None and self.figure is not None:
+            compare(curve).savefig(self.figure)
+        if any(report.faults for report in reports):
             sys.exit(1)

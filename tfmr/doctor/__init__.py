@@ -9,13 +9,17 @@ A :class:`~tfmr.doctor.subject.Subject` states how to call the model, and
     subject = doctor.Subject(model=model, logits=model, vocab=100, source_vocab=100)
     print(doctor.examine(subject))
 
-Every probe makes an experiment: it changes part of an input and measures what changes in the
-result. A probe that cannot decide says so. Design choices are no faults: pre-norm or post-norm,
+:func:`~tfmr.doctor.curve.diagnose` does the same for a training curve, which
+:func:`~tfmr.doctor.curve.read_curve` reads from a CSV table.
+
+Every probe of a model is an experiment: it changes part of an input and measures what changes in
+the result. A probe that cannot decide says so. Design choices are no faults: pre-norm or post-norm,
 biases, the kind of normalisation, of positions, of attention heads.
 """
 
+from tfmr.doctor.curve import Curve, diagnose, read_curve
 from tfmr.doctor.examination import examine
 from tfmr.doctor.finding import Finding, Report
 from tfmr.doctor.subject import Subject
 
-__all__ = ["Finding", "Report", "Subject", "examine"]
+__all__ = ["Curve", "Finding", "Report", "Subject", "diagnose", "examine", "read_curve"]

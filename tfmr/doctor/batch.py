@@ -5,10 +5,10 @@ import torch
 from tfmr.doctor.finding import Finding
 from tfmr.doctor.subject import CHANGED, Subject, change
 
-NAME = "depends on the batch"
+NAMES = ("depends on the batch",)
 
 
-def probe(subject: Subject) -> Finding:
+def probe(subject: Subject) -> list[Finding]:
     """Replace the other sentences of a batch, all of the same length, and compare one result."""
     source, target = subject.sources(3, 8), subject.tokens(3, 8, 1)
     first = subject.predict(source, target)[:1]
@@ -21,12 +21,14 @@ def probe(subject: Subject) -> Finding:
     replaced = subject.predict(other_sources, others)[:1]
     effects = [float(change(first, each).max()) for each in (replaced, alone)]
     if max(effects) < 10 * CHANGED:
-        return Finding(NAME, "ok", "a sentence has the same logits alone and in a batch")
+        return [Finding(NAMES[0], "ok", "a sentence has the same logits alone and in a batch")]
     what = "replaced" if effects[0] >= 10 * CHANGED else "removed"
-    return Finding(
-        NAME,
-        "fault",
-        f"the logits of a sentence change by {max(effects):.2g} standard deviations if the other "
-        f"sentences of the batch are {what}; which axis is the batch, in every attention, norm and "
-        "softmax? (torch.nn expects batch_first=True for (batch, length, d_model))",
-    )
+    return [
+        Finding(
+            NAMES[0],
+            "fault",
+            f"the logits of a sentence change by {max(effects):.2g} standard deviations if the "
+            f"other sentences of the batch are {what}; which axis is the batch, in every "
+            "attention and norm? (torch.nn expects batch_first=True for (batch, length, d_model))",
+        )
+    ]

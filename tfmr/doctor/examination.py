@@ -1,20 +1,38 @@
 """Run all probes on a subject."""
 
-from collections.abc import Callable
 from types import ModuleType
 
-from tfmr.doctor import batch, future, padding, randomness
+from tfmr.doctor import (
+    accumulation,
+    batch,
+    cache,
+    future,
+    loss,
+    padding,
+    positions,
+    randomness,
+    scale,
+    tying,
+)
 from tfmr.doctor.finding import Finding, Report, UndecidedError
 from tfmr.doctor.subject import Subject, evaluation
 from tfmr.errors import TfmrError
 
-PROBES: dict[ModuleType, tuple[ModuleType, ...]] = {
+PROBES: dict[ModuleType, tuple[str, ...]] = {
     randomness: (),
-    batch: (randomness,),
-    future: (),
-    padding: (randomness, batch, future),
+    batch: randomness.NAMES,
+    future: randomness.NAMES + batch.NAMES,
+    padding: randomness.NAMES + batch.NAMES + future.NAMES,
+    positions: randomness.NAMES + batch.NAMES,
+    scale: (),
+    cache: randomness.NAMES + batch.NAMES + future.NAMES,
+    tying: (),
+    loss: randomness.NAMES,
+    accumulation: batch.NAMES + future.NAMES + padding.NAMES + loss.NAMES,
 }
-"""The probes in their order, and for each the probes whose faults it would confuse with its own."""
+"""The probes in their order, and for each the faults that it would confuse with its own."""
+NAMES: tuple[str, ...] = tuple(name for module in PROBES for name in module.NAMES)
+"""The faults of a model that the doctor knows."""
 
 
 def examine(subject: Subject) -> Report:
@@ -33,17 +51,22 @@ def examine(subject: Subject) -> Report:
         except UndecidedError as reason:
             raise TfmrError(f"expected finite logits: {reason}") from reason
         for module, needed in PROBES.items():
-            blocking = [each.NAME for each in needed if found[each.NAME].verdict == "fault"]
-            found[module.NAME] = _finding(module.NAME, module.probe, subject, blocking)
+            blocking = [name for name in needed if _blocks(found[name])]
+            found |= {each.name: each for each in _findings(module, subject, blocking)}
     return Report(tuple(found.values()))
 
 
-def _finding(
-    name: str, probe: Callable[[Subject], Finding], subject: Subject, blocking: list[str]
-) -> Finding:
-    if blocking:
-        return Finding(name, "undecided", f"first repair: {', '.join(blocking)}")
+def _blocks(finding: Finding) -> bool:
+    """Whether the probes that need this one cannot interpret their measurements."""
+    basic = randomness.NAMES + batch.NAMES + future.NAMES
+    return finding.verdict == "fault" or (finding.verdict == "undecided" and finding.name in basic)
+
+
+def _findings(module: ModuleType, subject: Subject, blocking: list[str]) -> list[Finding]:
     try:
-        return probe(subject)
+        if blocking:
+            raise UndecidedError(f"first decide or repair: {', '.join(blocking)}")
+        findings: list[Finding] = module.probe(subject)
     except (UndecidedError, TfmrError) as reason:
-        return Finding(name, "undecided", str(reason))
+        return [Finding(name, "undecided", str(reason)) for name in module.NAMES]
+    return findings

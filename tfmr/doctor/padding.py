@@ -6,11 +6,11 @@ from torch import Tensor
 from tfmr.doctor.finding import Finding, UndecidedError
 from tfmr.doctor.subject import CHANGED, Subject, call, change, limit
 
-NAME = "attends to padding"
+NAMES = ("attends to padding",)
 SHORT, LONG = 5, 9
 
 
-def probe(subject: Subject) -> Finding:
+def probe(subject: Subject) -> list[Finding]:
     """Compare the logits of a short sentence alone and padded beside a longer one."""
     if subject.pad is None:
         raise UndecidedError("the subject has no padding: pad is None")
@@ -19,7 +19,7 @@ def probe(subject: Subject) -> Finding:
     return _source(subject, subject.pad)
 
 
-def _source(subject: Subject, pad: int) -> Finding:
+def _source(subject: Subject, pad: int) -> list[Finding]:
     long = subject.tokens(1, LONG, 0, source=True)
     short = subject.tokens(1, SHORT, 2, source=True)
     target = subject.tokens(2, 6, 1)
@@ -30,19 +30,21 @@ def _source(subject: Subject, pad: int) -> Finding:
     )
     largest = float(change(alone, subject.predict(beside, target)[1:]).max())
     if largest < limit(effect):
-        return Finding(NAME, "ok", "padding of the source does not change the logits")
+        return [Finding(NAMES[0], "ok", "padding of the source does not change the logits")]
     where = "the encoder or the cross-attention"
     if subject.encode is not None:
         memory = [_encode(subject, each)[-1, :SHORT] for each in (short, beside)]
         spread = memory[0].std()
         inside = float((memory[1] - memory[0]).abs().max() / spread) > 100 * CHANGED
         where = "the self-attention of the encoder" if inside else "the cross-attention"
-    return Finding(
-        NAME,
-        "fault",
-        f"padding the source changes the logits by {largest:.2g} standard deviations; pass the "
-        f"padding mask to {where}",
-    )
+    return [
+        Finding(
+            NAMES[0],
+            "fault",
+            f"padding the source changes the logits by {largest:.2g} standard deviations; pass the "
+            f"padding mask to {where}",
+        )
+    ]
 
 
 def _encode(subject: Subject, source: Tensor) -> Tensor:
@@ -51,7 +53,7 @@ def _encode(subject: Subject, source: Tensor) -> Tensor:
     return result.detach().cpu().double()
 
 
-def _language_model(subject: Subject, pad: int) -> Finding:
+def _language_model(subject: Subject, pad: int) -> list[Finding]:
     long, short = subject.tokens(1, LONG, 0), subject.tokens(1, SHORT, 2)
     left = subject.padding_side == "left"
     widths = (LONG - SHORT, 0) if left else (0, LONG - SHORT)
@@ -63,15 +65,19 @@ def _language_model(subject: Subject, pad: int) -> Finding:
     padded = subject.predict(None, beside)[1:]
     largest = float(change(alone, padded[:, -SHORT:] if left else padded[:, :SHORT]).max())
     if largest < limit(max(effect, largest)):
-        return Finding(NAME, "ok", f"padding on the {subject.padding_side} does not change logits")
+        return [
+            Finding(NAMES[0], "ok", f"padding on the {subject.padding_side} does not change logits")
+        ]
     advice = (
         "pass an attention mask, and count the positions from the first real token"
         if left
         else "pass a padding mask or a causal mask"
     )
-    return Finding(
-        NAME,
-        "fault",
-        f"padding on the {subject.padding_side} changes the logits of the real tokens by "
-        f"{largest:.2g} standard deviations; {advice}",
-    )
+    return [
+        Finding(
+            NAMES[0],
+            "fault",
+            f"padding on the {subject.padding_side} changes the logits of the real tokens by "
+            f"{largest:.2g} standard deviations; {advice}",
+        )
+    ]

@@ -9,12 +9,13 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from tfmr.doctor.finding import UndecidedError
 from tfmr.errors import TfmrError, require
 from tfmr.exercises.guard import failing_line, random_state_kept
 
-CHANGED = 1e-5
+CHANGED = 5e-6
 """A smaller relative change of the logits is regarded as a rounding error."""
 
 
@@ -40,6 +41,16 @@ class Subject:
     """Number of source tokens; ``None`` for a language model."""
     encode: Callable[..., Tensor] | None = None
     """``encode(source)``: the encoder output ``(batch, length, d_model)``."""
+    cached: Callable[..., Tensor] | None = None
+    """``cached(source, target)``: as ``logits``, but one token at a time, with the cache."""
+    loss: Callable[..., Tensor] | None = None
+    """``loss(source, target)``: the training loss of sentences that start with ``bos`` and end with
+    ``eos``."""
+    accumulate: Callable[..., object] | None = None
+    """``accumulate(batches)``: computes the gradients of one step over a list of batches, each with
+    the arguments of ``loss``, without a step of the optimiser."""
+    parameters: int | None = None
+    """The number of parameters that you count, tied weights once."""
     pad: int | None = 0
     """The id of padding; ``None`` if there is none."""
     bos: int = 1
@@ -86,7 +97,13 @@ class Subject:
         """Random source sentences; ``None`` for a language model."""
         return None if self.is_language_model else self.tokens(batch, length, seed, source=True)
 
-    def predict(self, source: Tensor | None, target: Tensor, seed: int = 0) -> Tensor:
+    def predict(
+        self,
+        source: Tensor | None,
+        target: Tensor,
+        seed: int = 0,
+        function: Literal["logits", "cached"] = "logits",
+    ) -> Tensor:
         """The logits ``(batch, length, vocab)``, in fp64 on the CPU.
 
         Raises:
@@ -94,12 +111,13 @@ class Subject:
             UndecidedError: if a logit is NaN.
         """
         arguments = (target,) if source is None else (source, target)
-        result = call("logits", self.logits, arguments, seed)
+        with torch.no_grad():
+            result = call(function, getattr(self, function), arguments, seed)
         expected = (*target.shape, self.vocab)
         got = tuple(result.shape) if isinstance(result, Tensor) else type(result).__name__
         require(
             got == expected,
-            f"logits must return a tensor (batch, length, vocab) = {expected}: got {got}; "
+            f"{function} must return a tensor (batch, length, vocab) = {expected}: got {got}; "
             "transpose or slice it in the function that you pass",
         )
         if result.isnan().any():
@@ -108,14 +126,17 @@ class Subject:
         return finite
 
 
-def call(name: str, function: Callable[..., Any], arguments: tuple[Any, ...], seed: int) -> Any:
+def call(
+    name: str, function: Callable[..., Any] | None, arguments: tuple[Any, ...], seed: int
+) -> Any:
     """Call a function of the reader with copies of the arguments and seeded random numbers.
 
     Raises:
         TfmrError: if it raises.
     """
+    assert function is not None
     copies = [each.clone() if isinstance(each, Tensor) else each for each in arguments]
-    with random_state_kept(), torch.no_grad(), warnings.catch_warnings():
+    with random_state_kept(), warnings.catch_warnings():
         torch.manual_seed(seed)
         warnings.simplefilter("ignore")
         try:
@@ -124,6 +145,80 @@ def call(name: str, function: Callable[..., Any], arguments: tuple[Any, ...], se
             line = failing_line(error) or "in a library"
             reason = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise TfmrError(f"{name} raised {reason} ({line})") from error
+
+
+def call_loss(subject: Subject, source: Tensor | None, target: Tensor) -> float:
+    """The reader's training loss, without dropout.
+
+    Raises:
+        TfmrError: if the function raises, or does not return one number.
+        UndecidedError: if the loss is random.
+    """
+    arguments = (target,) if source is None else (source, target)
+    with torch.no_grad(), without_dropout(subject.model):
+        first, second = (call("loss", subject.loss, arguments, seed) for seed in range(2))
+    got = tuple(first.shape) if isinstance(first, Tensor) else type(first).__name__
+    require(
+        isinstance(first, Tensor) and first.numel() == 1,
+        f"loss must return a tensor with one number: got {got}; reduce the losses of all positions",
+    )
+    if not torch.allclose(first, second, rtol=1e-5):
+        raise UndecidedError("the loss is random, even without dropout")
+    return float(first)
+
+
+def call_backward(
+    subject: Subject, batches: list[tuple[Tensor | None, Tensor]], *, accumulate: bool = False
+) -> Tensor:
+    """The gradient of the weights, as one vector in fp64: of one loss, or accumulated."""
+    arguments = [(target,) if source is None else (source, target) for source, target in batches]
+    loss = subject.loss
+    assert loss is not None
+    weights = [each for each in subject.model.parameters() if each.requires_grad]
+    for weight in weights:
+        weight.grad = None
+    with torch.enable_grad(), without_dropout(subject.model):
+        if accumulate:
+            call("accumulate", subject.accumulate, (arguments,), 0)
+        else:
+            call("loss", lambda *batch: loss(*batch).backward(), arguments[0], 0)
+    gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
+    return torch.cat([each.detach().cpu().double().flatten() for each in gradients])
+
+
+class _WithoutDropout(TorchFunctionMode):
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in ("dropout", "dropout1d", "alpha_dropout"):
+            return args[0] if args else kwargs["input"]
+        if "dropout_p" in kwargs:
+            kwargs["dropout_p"] = 0.0
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def without_dropout(model: nn.Module) -> Iterator[None]:
+    """No dropout inside the ``with`` statement, even in training mode."""
+    modules = {
+        module: module.p
+        for module in model.modules()
+        if "dropout" in type(module).__name__.lower()
+        and isinstance(getattr(module, "p", None), float)
+    }
+    for module in modules:
+        module.p = 0.0  # type: ignore[assignment]
+    try:
+        with _WithoutDropout():
+            yield
+    finally:
+        for module, p in modules.items():
+            module.p = p
 
 
 def change(before: Tensor, after: Tensor) -> Tensor:
@@ -142,13 +237,13 @@ def limit(effect: float) -> float:
     """The change from which on a probe reports a fault: 1 % of an effect that must exist.
 
     Raises:
-        UndecidedError: if the effect is so small that 1 % of it could be a rounding error.
+        UndecidedError: if the effect is so small that rounding errors could hide a fault.
     """
-    if effect < 100 * CHANGED:
+    if effect < 20 * CHANGED:
         raise UndecidedError(
             "the positions hardly depend on each other; train the model for a few steps first"
         )
-    return effect / 100
+    return max(effect / 100, 2 * CHANGED)
 
 
 @contextmanager
