@@ -9,7 +9,15 @@ from tools.site import reference
 
 def test_modules_are_in_the_order_of_the_package(tmp_path: Path) -> None:
     package = tmp_path / "tfmr"
-    for name in ("model", "attention", "__main__", "unlisted", "data/batches", "_private", "errors"):
+    for name in (
+        "model",
+        "attention",
+        "__main__",
+        "unlisted",
+        "data/batches",
+        "_private",
+        "errors",
+    ):
         file = package / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
