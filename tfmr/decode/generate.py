@@ -175,15 +175,16 @@ def generate(
             if not ahead:
                 _check_possible(possible.tolist(), active, length)
             tokens = choose(scores, active)
-            started.append((active, read_later(torch.stack([tokens, possible.long()]))))
+            results = torch.stack([tokens, possible.long()]) if ahead else tokens[None]
+            started.append((active, read_later(results)))
         if length <= ahead:
             continue
         sentences, read = started.popleft()
-        new_tokens, were_possible = read()
+        new_tokens, *were_possible = read()
         rows = [row for row, sentence in enumerate(sentences) if sentence in unfinished]
-        if ahead:
-            checked = [bool(were_possible[row]) for row in rows]
-            _check_possible(checked, [sentences[row] for row in rows], length - ahead)
+        for checked in were_possible:
+            running = [sentences[row] for row in rows]
+            _check_possible([bool(checked[row]) for row in rows], running, length - ahead)
         n_unfinished = len(unfinished)
         for row in rows:
             sentence, token = sentences[row], new_tokens[row]
