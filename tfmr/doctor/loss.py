@@ -56,7 +56,9 @@ def probe(subject: Subject) -> list[Finding]:
     faults = explanation(subject, batches)
     if faults is not None:
         return [
-            Finding(name, "fault", ADVICE[name]) if name in faults else _right(subject, name)
+            Finding(name, "fault", ADVICE[name])
+            if name in faults
+            else _right(subject, name, faults)
             for name in NAMES
         ]
     reason = "your loss equals none of the known ones (cross-entropy, with or without smoothing)"
@@ -68,10 +70,11 @@ def probe(subject: Subject) -> list[Finding]:
     return findings
 
 
-def _right(subject: Subject, name: str) -> Finding:
+def _right(subject: Subject, name: str, faults: frozenset[str]) -> Finding:
     if name == PADDING and subject.pad is None:
         return Finding(name, "undecided", "the subject has no padding: pad is None")
-    return Finding(name, "ok", "the loss is the cross-entropy of the next real token")
+    right = "the loss is the cross-entropy of the next real token"
+    return Finding(name, "ok", "your loss is explained without it" if faults else right)
 
 
 def _without_loss(subject: Subject) -> list[Finding]:
