@@ -60,8 +60,8 @@ def test_searches_that_end_early_and_late(monkeypatch: pytest.MonkeyPatch, eos: 
     assert [search(model, source) for model in models] == at_once
 
 
-@pytest.mark.parametrize("beam", [0, 3])
-def test_an_error_names_its_step(monkeypatch: pytest.MonkeyPatch, beam: int) -> None:
+@pytest.mark.parametrize("search", ["greedy", "sample", "beam"])
+def test_an_error_names_its_step(monkeypatch: pytest.MonkeyPatch, search: str) -> None:
     model = transformer()
     step: Callable[..., torch.Tensor] = model.step
     calls = []
@@ -75,4 +75,8 @@ def test_an_error_names_its_step(monkeypatch: pytest.MonkeyPatch, beam: int) -> 
     read_later(monkeypatch)
     source = pad(SENTENCES[:2])
     with pytest.raises(TfmrError, match="token 3 of sentence 0"):
-        beam_search(model, source, beam) if beam else greedy_search(model, source)
+        {
+            "greedy": lambda: greedy_search(model, source),
+            "sample": lambda: sample(model, source, seeds=[0, 1]),
+            "beam": lambda: beam_search(model, source, 3),
+        }[search]()

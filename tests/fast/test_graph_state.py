@@ -1,6 +1,7 @@
 """Decoding with fixed buffers: what is kept between calls, and what is checked."""
 
 import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,6 @@ from tests.fast.graphs import prepare_as_on_a_gpu
 from tfmr.decode import beam as beam_module
 from tfmr.decode import beam_search, greedy_search
 from tfmr.decode import generate as generate_module
-from tfmr.decode.topk import topk_by_keys
 from tfmr.errors import TfmrError
 from tfmr.fast import graph_state
 from tfmr.fast.graph_state import Shape
@@ -68,8 +68,11 @@ def test_too_many_steps_or_too_few_tokens() -> None:
         prepared.step(torch.tensor([4]), state)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("beam", [1, 3])
-def test_no_step_waits_for_a_gpu(monkeypatch: pytest.MonkeyPatch, beam: int) -> None:
+def test_no_step_waits_for_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, beam: int, dtype: torch.dtype
+) -> None:
     """On the device ``meta``, any code that would wait for a result raises an error."""
     n, steps, started, read = 6, 9, [], []
 
@@ -86,12 +89,21 @@ def test_no_step_waits_for_a_gpu(monkeypatch: pytest.MonkeyPatch, beam: int) -> 
         monkeypatch.setattr(module, "steps_ahead", lambda _: STEPS_AHEAD)
         monkeypatch.setattr(module, "max_output_lengths", lambda *_: [steps] * n)
     monkeypatch.setattr(beam_module._BeamState, "results", lambda _: [])
-    prepared = prepare_as_on_a_gpu(transformer().float().to("meta"))
+    prepared = prepare_as_on_a_gpu(transformer().to("meta", dtype))
     source = torch.ones(n, 5, dtype=torch.int64, device="meta")
     if beam == 1:
         greedy_search(prepared, source)
     else:
-        monkeypatch.setattr(beam_module, "stable_topk", topk_by_keys)
         beam_search(prepared, source, beam)
     assert len(started) == steps
     assert read[0] == (0, STEPS_AHEAD + 1)
+    assert [number for number, _ in read] == started
+
+
+def test_a_prepared_model_is_deleted_with_its_last_name() -> None:
+    gc.disable()
+    prepared = prepare_as_on_a_gpu(transformer())
+    deleted = weakref.ref(prepared)
+    del prepared
+    gc.enable()
+    assert deleted() is None

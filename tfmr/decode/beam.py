@@ -7,6 +7,7 @@ incremental decoding. :class:`_BeamState` holds its hypotheses.
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from math import inf, isnan
 
 import torch
@@ -213,14 +214,14 @@ def beam_search(
                 hypotheses.replay(scores)
             else:
                 step = hypotheses.advance(scores)
-                if on_step is not None:
-                    on_step(step)
             started.append((hypotheses.sentences, hypotheses.read_ended()))
         if length > ahead:
             sentences, read = started.popleft()
             ended, failed = read()
             if any(failed):
                 raise no_token_possible(sentences[failed.index(1)], length - ahead)
+            if on_step is not None:
+                on_step(step)
             n_unfinished = len(unfinished)
             unfinished.difference_update(s for s, e in zip(sentences, ended, strict=True) if e)
             if on_finished is not None and len(unfinished) < n_unfinished:
@@ -248,6 +249,12 @@ def log_softmax_(scores: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows voc
     for chunk in scores.split(CHUNK_ROWS if scores.device.type == "cpu" else len(scores)):
         chunk.copy_(chunk.log_softmax(dim=-1))
     return scores
+
+
+@cache
+def _recorder(device: torch.device) -> GraphRecorder:
+    """One for all searches on a device: the memory of each further one would remain reserved."""
+    return GraphRecorder(device)
 
 
 _STATE = (
@@ -307,7 +314,7 @@ class _BeamState:
         """The log-probabilities of the live hypotheses after the last step of each search."""
         self._stored: list[tuple[list[int], list[Tensor]]] = []
         """What :meth:`results` needs of sentences that left the batch."""
-        self._recorder = GraphRecorder(device)
+        self._recorder = _recorder(device)
         self._recorded: tuple[Tensor, Callable[[], object]] | None = None
 
     def advance(self, scores: Float[Tensor, "rows vocab"]) -> BeamStep:
@@ -396,7 +403,7 @@ class _BeamState:
         self._ended = self._ended | ended
 
     def read_ended(self) -> Callable[[], list[list[int]]]:
-        """A function that returns, for each row, whether its search has ended, and has failed."""
+        """A function that reads whether the search of each row has ended, and has failed."""
         return read_later(torch.stack([self._ended, self._failed]).long())
 
     def select(self, rows: list[int]) -> None:

@@ -213,8 +213,8 @@ def steps_ahead(device: torch.device) -> int:
 def worth_removing(rows: int, unfinished: int, ahead: int) -> bool:
     """Whether to remove the finished rows of a batch.
 
-    On a GPU, a step takes as long for half as many rows, and removing rows takes longer than a
-    step, so at least half of them must be finished.
+    On a GPU, a step takes about as long for half as many rows, and removing rows takes longer than
+    a step, so at least half of them must be finished.
     """
     return unfinished <= rows // 2 if ahead else unfinished < rows
 

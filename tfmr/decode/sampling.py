@@ -59,7 +59,7 @@ class Sampling:
         )
 
     def candidates(
-        self, scores: Float[Tensor, "rows vocab"], lowest: int = EOS
+        self, scores: Float[Tensor, "rows vocab"], lowest: int = EOS, *, check: bool = True
     ) -> tuple[Int[Tensor, "rows candidates"], Float[Tensor, "rows candidates"]]:
         """The tokens to draw from and their probabilities, which sum to one in each row.
 
@@ -67,11 +67,12 @@ class Sampling:
         ``lowest`` are never candidates; by default ``PAD`` and ``BOS``, the two below ``EOS``.
 
         Raises:
-            TfmrError: if a row of scores contains NaN or +inf, or only -inf.
+            TfmrError: if a row of scores contains NaN or +inf, or only -inf. Without ``check``,
+                such a row has no defined candidates; the check waits for a GPU.
         """
         scores = scores[:, lowest:].double()
         highest = scores.amax(dim=1, keepdim=True)  # NaN if any score is
-        if not highest.isfinite().all():
+        if check and not highest.isfinite().all():
             raise TfmrError(
                 "the scores of each row must be finite or -inf, and not all -inf: got NaN, +inf or "
                 f"only -inf in row {highest.isfinite().flatten().tolist().index(False)}"
@@ -98,18 +99,20 @@ class Sampling:
         scores: Float[Tensor, "rows vocab"],
         uniform: Float[Tensor, "rows"],
         lowest: int = EOS,
+        *,
+        check: bool = True,
     ) -> Int[Tensor, "rows"]:
         """Draw one token per row by inverse transform sampling.
 
         ``uniform`` holds one random number in [0, 1) per row. The token drawn is the first whose
-        cumulative probability exceeds it. For ``lowest`` and the errors, see :meth:`candidates`.
+        cumulative probability exceeds it. For the other arguments, see :meth:`candidates`.
         """
-        tokens, probs = self.candidates(scores, lowest)
+        tokens, probs = self.candidates(scores, lowest, check=check)
         cumulative = probs.cumsum(dim=1)
         # The total is one up to rounding. The product is less than it, also after rounding.
         threshold = uniform.unsqueeze(1) * cumulative[:, -1:]
         index = torch.searchsorted(cumulative, threshold, right=True)
-        return tokens.gather(1, index)[:, 0]
+        return tokens.gather(1, index.clamp(max=tokens.shape[1] - 1))[:, 0]
 
 
 @torch.inference_mode()
@@ -157,6 +160,7 @@ def sample(
     uniform_per_step = iter(uniform.to(source.device).unbind(dim=1))
 
     def draw(scores: Float[Tensor, "rows vocab"], sentences: Sequence[int]) -> Int[Tensor, "rows"]:
-        return sampling.draw(scores, next(uniform_per_step)[list(sentences)], generation.lowest)
+        numbers = next(uniform_per_step)[list(sentences)]
+        return sampling.draw(scores, numbers, generation.lowest, check=False)  # generate() checks
 
     return generate(model, source, draw, on_finished, generation)

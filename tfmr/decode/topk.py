@@ -23,8 +23,11 @@ def stable_topk(
     >>> stable_topk(torch.tensor([[3.0, 1.0, 3.0, 2.0]]), 3, chunk=2)[1].tolist()
     [[0, 2, 3]]
     """
-    if scores.is_cuda and scores.dtype == torch.float32:
-        return topk_by_keys(scores, k)
+    if scores.device.type != "cpu" and k > 1:  # the search below waits for its results
+        if scores.dtype == torch.float32:
+            return topk_by_keys(scores, k)
+        values, indices = scores.sort(dim=1, descending=True, stable=True)
+        return values[:, :k], indices[:, :k]
     n = scores.shape[1]
     if n <= chunk * k or scores.numel() <= 16 * chunk**2:  # too few values to save time
         return _stable_topk(scores, k)

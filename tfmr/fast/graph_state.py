@@ -7,6 +7,7 @@ that are not decoded yet. The position is a tensor, so that one graph serves eve
 
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -158,15 +159,15 @@ class GraphDecoder:
     """Records the graphs of a model's steps, and keeps their buffers for later calls.
 
     Args:
-        step: computes the logits of the next tokens from the last tokens and the buffers, which it
-            updates.
+        step: a method of the model that computes the logits of the next tokens from the last
+            tokens and the buffers, which it updates.
         logits: logits of one token, for the size of the vocabulary, the type and the device.
     """
 
     def __init__(
         self, step: Callable[[Tensor, Buffers], Tensor], logits: Float[Tensor, "vocab"]
     ) -> None:
-        self._step = step
+        self._step = weakref.WeakMethod(step)  # the model has this decoder
         self._logits = logits
         self._recorder = GraphRecorder(logits.device)
         self._warm = False
@@ -193,15 +194,18 @@ class GraphDecoder:
 
     def take(self, shape: Shape, cross: Float[Tensor, "block kv _ heads source d_k"]) -> Buffers:
         """Buffers of this shape with their graph, used before or new."""
-        for index, buffers in enumerate(self._free):
+        for buffers in list(self._free):
             if buffers.shape == shape:
-                return self._free.pop(index)
+                with suppress(ValueError):  # another thread may have taken it
+                    self._free.remove(buffers)
+                    return buffers
         # Outside inference mode, because a later call may write to them outside it.
         with torch.inference_mode(False), torch.no_grad():
-            buffers = Buffers(shape, cross, self._logits)
+            buffers, step = Buffers(shape, cross, self._logits), self._step()
+            assert step is not None
 
             def work() -> None:
-                buffers.logits.copy_(self._step(buffers.tokens, buffers))
+                buffers.logits.copy_(step(buffers.tokens, buffers))
 
             if not self._warm:
                 self._recorder.warm_up(work)

@@ -23,10 +23,12 @@ class _Recorded:
 
 
 class RecordedGradients:
-    """Computes what ``(loss(batch) * share).backward()`` computes, and returns the loss.
+    """Computes what ``(loss(batch) * share).backward()`` computes.
 
     The gradients are added to those of the parameters, which :meth:`clear` sets to zero. Random
-    numbers are those of the default generator, as without a graph.
+    numbers are those of the default generator, as without a graph. Python code runs only while a
+    shape is recorded: later, hooks are not called, and a changed dropout probability or
+    ``requires_grad`` has no effect.
 
     Args:
         loss: a module that maps a batch on its device to the loss.
@@ -51,6 +53,7 @@ class RecordedGradients:
         self._warm_up_each = warm_up_each
         self._recorder = GraphRecorder(device)
         self._recorded: dict[tuple[torch.Size, torch.Size], _Recorded] = {}
+        self.clear()
 
     def clear(self) -> None:
         """Set all gradients to zero."""
@@ -59,7 +62,10 @@ class RecordedGradients:
             parameter.grad = gradient
 
     def __call__(self, batch: Batch, share: float) -> Float[Tensor, ""]:
-        """Add the gradients of ``share`` times the loss of ``batch``, a batch on the CPU."""
+        """Add the gradients of ``share`` times the loss of ``batch``; return this product.
+
+        The batch is on the CPU.
+        """
         shape = (batch.source.shape, batch.target_in.shape)
         recorded = self._recorded.get(shape) or self._record(batch)
         for held, given in zip(recorded.batch.tensors(), batch.tensors(), strict=True):
@@ -70,7 +76,8 @@ class RecordedGradients:
 
     def _record(self, batch: Batch) -> _Recorded:
         held = batch.to(self._device)
-        share, loss = (torch.zeros((), device=self._device) for _ in range(2))
+        dtype = torch.promote_types(torch.float32, self._gradients[0].dtype)
+        share, loss = torch.zeros(2, dtype=dtype, device=self._device)
 
         def work() -> None:
             scaled = self._loss(held) * share

@@ -224,7 +224,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else dtype
         if counted is not None:
             # A row of zeros adds nothing to the gradient of the weight.
-            n, x = counted.sum(), x * counted
+            n, x = counted.count_nonzero(), x * counted
         x_low, weight_low = x.to(low), weight.to(low)
         total = weight.new_zeros(())
         size = chunk_rows(vocab, _memory(x.device))
