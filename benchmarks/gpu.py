@@ -96,7 +96,7 @@ SMOKE = Sizes(300, TINY, TINY, 2, 2, 1, 1, (32,), (16,), 0.01)
 
 @dataclass(frozen=True)
 class GPU:
-    """Check and measure training and decoding on a GPU in about eight minutes, and record it."""
+    """Check and measure training and decoding on a GPU in about five minutes, and record it."""
 
     parts: tuple[Part, ...] = Part.__args__  # type: ignore[attr-defined]
     """What to do, in this order."""

@@ -1,4 +1,4 @@
-"""Whether embeddings are tied that are counted as tied."""
+"""Whether embeddings that are counted as tied share their weights."""
 
 from collections.abc import Sequence
 from itertools import combinations
