@@ -196,8 +196,9 @@ q5 = WriteTest(
     title="Write the test for relative positions",
     level=2,
     task="Rotary positions have one property that can be tested without any formula: a score "
-    "depends on the distance between query and key, and on nothing else about their positions. "
-    "Your test is run on three correct functions and on eight faulty ones.",
+    "depends on the difference m - n between the positions of query and key, and on nothing else "
+    "about them. Your test is run on three correct functions, which it must accept, and on eight "
+    "faulty ones, which it must reject.",
     name="relative_test",
     stub='''\
 def relative_test(encode):

@@ -32,7 +32,7 @@ q1 = Numbers(
     task="A batch has two target sentences. The first has four labels, to which the model assigns "
     "the probabilities 0.5, 0.25, 0.8 and 0.4. The second has two labels, with 0.5 and 0.1, and "
     "two positions of padding, where the model assigns 0.9 to the padding token. The last real "
-    "label of each sentence is <eos>. Compute the mean loss of the batch.",
+    "label of each sentence is `<eos>`. Compute the mean loss of the batch.",
     name="batch_loss",
     stub="batch_loss = None\n",
     hints=(
@@ -62,7 +62,7 @@ q2 = Function(
     number=2,
     title="The shift",
     level=1,
-    task="In training, the decoder reads the target up to one token and predicts the next one. "
+    task="In training, each position of the decoder predicts the token that follows its prefix. "
     "Make its inputs and its labels from a batch of target sentences.",
     name="inputs_and_labels",
     stub='''\
@@ -199,8 +199,8 @@ q4 = Function(
     number=4,
     title="Find the bug in the loss",
     level=2,
-    task="The loss of the code below falls as it should. But the trained model, asked to continue "
-    "*The cat sat on the*, leaves out every second word. Repair the code.",
+    task="The loss of the code below falls as it should. But the trained model leaves out every "
+    "second word when it continues *The cat sat on the*. Repair the code.",
     name="training_loss",
     stub=f"""\
 # Find the bug in this code, and repair it: model maps token ids

@@ -93,7 +93,7 @@ def greedy(next_scores, limit):
         "Keep one list of ids. What does it contain before the first step?",
         "In each step, ask the model for scores with the whole list, and find the index of the "
         "largest one. Convert it to an int.",
-        "When do you test for <eos>: before or after the token is appended to the list?",
+        "When do you test for `<eos>`: before or after the token is appended to the list?",
     ),
     answer=versions.greedy,
     remark="The list begins with <bos>, which the model needs and the result does not.",
@@ -361,13 +361,13 @@ prediction = None  # "a", "b" or "c"
     hints=(
         "Greedy decoding is a beam of one. Is its sequence always among those that the beam of two "
         "compares in the end?",
-        "Two prefixes compete for two places in each step. When does the greedy prefix lose its "
-        "place?",
-        "Both places can go to continuations of the other prefix. Can that prefix turn out worse "
+        "The extensions of two prefixes compete for the two slots of the beam. When does the greedy "
+        "prefix lose its slot?",
+        "Both slots can go to continuations of the other prefix. Can that prefix turn out worse "
         "later?",
     ),
     answer="b",
-    remark="The two places may both go to continuations of another prefix, which are better for "
+    remark="Both slots can go to continuations of another prefix, which are better for "
     "now and worse later. Then the greedy sequence is pruned. A wider beam usually finds a more "
     "probable sequence, but there is no guarantee.",
     options={
