@@ -13,8 +13,8 @@ A :class:`~tfmr.doctor.subject.Subject` states how to call the model, and
 :func:`~tfmr.doctor.curve.read_curve` reads from a CSV table.
 
 Every probe of a model is an experiment: it changes part of an input and measures what changes in
-the result. A probe that cannot decide reports this. Design choices are not faults: pre-norm or post-norm,
-biases, the kind of normalisation, of positions, of attention heads.
+the result. A probe that cannot decide reports this. Design choices are not faults: pre-norm or
+post-norm, biases, the kind of normalisation, of positions, of attention heads.
 """
 
 from tfmr.doctor.curve import Curve, diagnose, read_curve

@@ -192,8 +192,8 @@ q4 = Function(
 # (heads * d_k, d_model), and the head is counted from 0.
 {WITHOUT_COLUMNS}""",
     hints=(
-        "Print the output of one token with all heads and with one head removed by this code. Which "
-        "components of the output differ, and what are they now?",
+        "Print the output of one token with all heads and with one head removed by this code. "
+        "Which components of the output differ, and what are they now?",
         "Write the product of the concatenation and W^O as a sum over heads. Which part of W^O "
         "does head i multiply?",
         "In a product z @ w, the columns of z meet the rows of w; the columns of w are the "

@@ -361,8 +361,8 @@ prediction = None  # "a", "b" or "c"
     hints=(
         "Greedy decoding is a beam of one. Is its sequence always among those that the beam of two "
         "compares in the end?",
-        "The extensions of two prefixes compete for the two slots of the beam. When does the greedy "
-        "prefix lose its slot?",
+        "The extensions of two prefixes compete for the two slots of the beam. When does the "
+        "greedy prefix lose its slot?",
         "Both slots can go to continuations of the other prefix. Can that prefix turn out worse "
         "later?",
     ),
