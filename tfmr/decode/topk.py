@@ -23,9 +23,9 @@ def stable_topk(
     >>> stable_topk(torch.tensor([[3.0, 1.0, 3.0, 2.0]]), 3, chunk=2)[1].tolist()
     [[0, 2, 3]]
     """
-    if scores.device.type != "cpu" and k > 1:  # the search below waits for its results
-        if scores.dtype == torch.float32:
-            return topk_by_keys(scores, k)
+    if scores.device.type != "cpu" and scores.dtype == torch.float32:
+        return topk_by_keys(scores, k)
+    if scores.device.type != "cpu" and k > 1:  # the search below would wait for its results
         values, indices = scores.sort(dim=1, descending=True, stable=True)
         return values[:, :k], indices[:, :k]
     n = scores.shape[1]
