@@ -260,7 +260,7 @@ open("made.txt", "w").close()
 print(len(load_file("recorded.safetensors")), open("recorded.json").read(), os.listdir("listed"))
 """
 BOOK = (
-    *cells_of("06-*.ipynb", "vectors = {", "apply_layers(x):", "by_hand = ", "from_hand = "),
+    *cells_of("06-*.ipynb", "vectors = {", "by_hand = ", "from_hand = "),
     *cells_of(
         "04-*.ipynb", "words = [", "Q, K, V = X", "q_I = [", "z_I = [", "scaled = S", "A_other ="
     ),

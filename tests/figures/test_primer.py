@@ -8,7 +8,6 @@ from matplotlib.text import Text
 from tfmr.errors import TfmrError
 from tfmr.figures.primer import (
     angles,
-    computation_graph,
     descent_paths,
     embedding_lookup,
     matrix_product,
@@ -105,9 +104,3 @@ def test_surprisal_curve_marks_each_probability() -> None:
     fig = surprisal_curve([0.5, 1])
     assert {"0.5: 0.69", "1: 0.00"} <= set(texts(fig))
     assert "0.69 at p = 0.5, 0.00 at p = 1" in fig.alt
-
-
-def test_computation_graph_shows_values_and_derivatives() -> None:
-    drawn = texts(computation_graph(w=3, x=2))
-    assert {"$w = 3$", "$x = 2$", "$u = 6$", "$L = 36$", "24", "36", "12"} <= set(drawn)
-    assert "12 for u, 24 for w and 36 for x" in computation_graph(w=3, x=2).alt

@@ -10,6 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
 from tests.pages.conftest import Visit
+from tools import ROOT
 from tools.site import moved
 
 
@@ -25,7 +26,7 @@ def published(address: str) -> str:
 
 ADDRESSES = [
     (published(page + (anchor and f"#{anchor}")), published(new))
-    for page, places in moved.moves().items()
+    for page, places in moved.moves(ROOT).items()
     for anchor, new in places.items()
 ]
 
@@ -39,13 +40,13 @@ def book() -> Sphinx:
         tocs={"book/new": nodes.bullet_list("", *entries)}, found_docs={"book/new", "book/kept"}
     )
     builder = SimpleNamespace(get_target_uri=lambda name: f"{name.removeprefix('book/')}.html")
-    return cast(Sphinx, SimpleNamespace(env=env, builder=builder))
+    return cast(Sphinx, SimpleNamespace(env=env, builder=builder, srcdir=ROOT))
 
 
 @pytest.fixture
 def moves(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
     made = {"gone": {"": "new", "x": "new#a"}, "kept": {"y": "new#a"}}
-    monkeypatch.setattr(moved, "moves", lambda: made)
+    monkeypatch.setattr(moved, "moves", lambda _: made)
     return made
 
 

@@ -9,7 +9,7 @@ from matplotlib.patches import Arc, Rectangle
 from torch import Tensor
 
 from tfmr.errors import require
-from tfmr.figures.diagram import Point, box, line, operation, sheet
+from tfmr.figures.diagram import Point, box, line, sheet
 from tfmr.figures.narrow import NARROW
 from tfmr.figures.style import (
     BLUE,
@@ -205,50 +205,6 @@ def surprisal_curve(probabilities: Sequence[int | float]) -> Figure:
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
     points = ", ".join(f"{abs(math.log(p)):.2f} at p = {p:g}" for p in probabilities)
     fig.alt = f"The surprisal −ln p falls from above 4 near p = 0 to 0 at p = 1; it is {points}."
-    return fig
-
-
-@styled
-@also_narrow
-def computation_graph(w: int | float, x: int | float, *, narrow: bool = False) -> Figure:
-    """The graph of L = (w x)²: values from left to right, derivatives of L from right to left."""
-    u = w * x
-    step, size, tall = (2.3, 9.5, 3.7) if narrow else (2.6, 12, 3.2)
-    fig, axes = sheet(3 * step + 1.5, tall, NARROW if narrow else WIDTH)
-    first, middle = 0.75, tall / 2
-    ends = {"w": (first, middle + 0.85), "x": (first, middle - 0.85)}
-    product, u_at, L_at = first + step, first + 2 * step, first + 3 * step
-    values = {"w": w, "x": x, "u": u, "L": u * u}
-    slopes = {"w": 2 * u * x, "x": 2 * u * w, "u": 2 * u}
-    places = {**ends, "u": (u_at, middle), "L": (L_at, middle)}
-    for name in ends:
-        below = ends[name][1] < middle
-        start, end = (
-            (first + 0.6, ends[name][1]),
-            (product - 0.2, middle + (-0.15 if below else 0.15)),
-        )
-        line(axes, start, end)
-    line(axes, (product + 0.22, middle), (u_at - 0.58, middle))
-    line(axes, (u_at + 0.58, middle), (L_at - 0.62, middle))
-    operation(axes, (product, middle), "×", size)
-    axes.text((u_at + L_at) / 2, middle + 0.38, "square", ha="center", fontsize=size - 0.5)
-    for name, (across, height) in places.items():
-        box(
-            axes,
-            (across, height),
-            f"${name} = {values[name]:g}$",
-            INK,
-            (1.25 if narrow else 1.1, 0.6),
-            size,
-        )
-        if name in slopes:
-            axes.text(across, height - 0.56, f"{slopes[name]:g}", ha="center", va="center",
-                      color=ORANGE, fontsize=size, fontweight="bold")  # fmt: skip
-    fig.alt = (
-        f"A computation graph: w = {w:g} and x = {x:g} are multiplied, u = {u:g}, and squared,"
-        f" L = {u * u:g}. Below them the derivatives of L, from right to left: {2 * u:g} for u,"
-        f" {2 * u * x:g} for w and {2 * u * w:g} for x."
-    )
     return fig
 
 

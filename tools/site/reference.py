@@ -31,6 +31,8 @@ MODULE = """# {module}
 ```
 """
 """``set`` is a method that matplotlib generates for every figure class, with its own markup."""
+HIDDEN = re.compile(r"_|ch\d\d")
+"""Private modules, and those that contain the exercises of a chapter and their solutions."""
 DEFINITION = re.compile(r"^(class|def) (?!_)", re.MULTILINE)
 
 
@@ -46,7 +48,7 @@ def modules(package: Path) -> list[str]:
         if parts[-1] == "__init__" and DEFINITION.search(file.read_text("utf-8")):
             parts = parts[:-1]
         # The package itself is described at the top of the page, by its exports.
-        if len(parts) > 1 and not any(part.startswith("_") for part in parts):
+        if len(parts) > 1 and not any(HIDDEN.match(part) for part in parts):
             found.append(parts)
 
     def rank(parts: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
