@@ -260,6 +260,10 @@ open("made.txt", "w").close()
 print(len(load_file("recorded.safetensors")), open("recorded.json").read(), os.listdir("listed"))
 """
 BOOK = (
+    printing(
+        "import torch\n\ntorch.set_printoptions(precision=3, sci_mode=False)\n\n\n"
+        "def largest_difference(a, b):\n    return float((a - b).abs().max())"
+    ),
     *cells_of("06-*.ipynb", "vectors = {", "by_hand = ", "from_hand = "),
     *cells_of(
         "04-*.ipynb", "words = [", "Q, K, V = X", "q_I = [", "z_I = [", "scaled = S", "A_other ="

@@ -35,7 +35,7 @@ LENGTHS = ((5, 9), (7, 4), (6, 11), (10, 8))
 """The lengths of the two sentences in each batch, special tokens included."""
 TOLERANCE = 3e-5
 
-Terms = tuple[Tensor, Tensor]
+_Terms = tuple[Tensor, Tensor]
 """The negative log-probability of the label, and its mean over the vocabulary, per position."""
 
 
@@ -191,7 +191,9 @@ def _alignments(
         yield twice, torch.cat([start, target[:, :-2]], dim=1), target[:, 1:]
 
 
-def _reductions(terms: Terms, real: Tensor) -> Iterator[tuple[frozenset[str], tuple[float, float]]]:
+def _reductions(
+    terms: _Terms, real: Tensor
+) -> Iterator[tuple[frozenset[str], tuple[float, float]]]:
     """The usual ways to reduce the terms of all positions to one number."""
     rows = len(real)
     for weights, faults in (
