@@ -2,7 +2,7 @@
 
 PyTorch reports every operation to a dispatch mode. For each result, the mode remembers the last
 projection that it comes from and the scalar factors since then. A product of two activations that
-reaches a softmax is a matrix of attention scores, whoever wrote the code.
+reaches a softmax is a matrix of attention scores, in any model.
 """
 
 from collections.abc import Callable, Iterator

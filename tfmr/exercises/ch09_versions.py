@@ -159,7 +159,7 @@ _MASK = "scores.masked_fill(~keep[:, None, :], -math.inf)"
 CROSS_MISTAKES = (
     Edit(
         "the queries come from the encoder output, and keys and values from the decoder",
-        "The decoder asks: the queries come from x, keys and values from memory.",
+        "The queries come from x, the keys and values from memory.",
         "projections",
         _PROJECTIONS,
         "memory @ w_q, x @ w_k, x @ w_v",
