@@ -31,7 +31,7 @@ both = @$(1) & first=$$!; trap 'kill $$first 2>/dev/null || true' EXIT; $(2); wa
 help: ## list the targets
 	@printf 'make TARGET, where TARGET is one of\n\n'
 	@awk -F ':[^#]*## ' '/^[a-z]+:[^#]*## /{printf "  %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@printf '\nVariables: PYTHON=%s (3.11 or newer), VENV=%s,\nTORCH_INDEX=%s (the source of PyTorch), CHAPTERS="book/04-....ipynb ..." for refresh.\n' '$(PYTHON)' '$(VENV)' '$(TORCH_INDEX)'
+	@printf '\nVariables: PYTHON=%s (3.11 or newer), VENV=%s,\nTORCH_INDEX=%s (the source of PyTorch), CHAPTERS="book/04-....ipynb ..." for refresh, student and teacher.\n' '$(PYTHON)' '$(VENV)' '$(TORCH_INDEX)'
 
 $(INSTALLED): requirements.lock
 	$(say) 'environment: $(VENV), with the versions of requirements.lock'
@@ -84,6 +84,14 @@ dist: book ## pack the site as dist/the-executable-transformer.zip, to be read w
 .PHONY: lab
 lab: $(READY) ## start JupyterLab on a working copy of the chapters in lab/
 	$(PY) -m tools.lab
+
+.PHONY: student
+student: $(READY) ## write chapters without solutions to dist/student/, a zip each (CHAPTERS, or all)
+	$(PY) -m tools.handouts student $(CHAPTERS)
+
+.PHONY: teacher
+teacher: $(READY) ## write chapters with solutions and known mistakes to dist/teacher/ (CHAPTERS, or all)
+	$(PY) -m tools.handouts teacher $(CHAPTERS)
 
 .PHONY: test
 test: ## run all checks: chapters, site, package, pages, and the checks themselves

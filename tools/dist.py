@@ -33,14 +33,19 @@ def pack(site: Path = SITE, target: Path = TARGET) -> int:
         raise SiteError("expected a site, found none; run `make book` first")
     files = {path.relative_to(site).as_posix(): data(path) for path in contents(site)}
     files["README.txt"] = READ_ME.encode()
+    write_archive(target, FOLDER, files)
+    return len(files)
+
+
+def write_archive(target: Path, folder: str, files: dict[str, bytes]) -> None:
+    """Write files as a zip archive that contains one folder."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, content in sorted(files.items()):
-            entry = zipfile.ZipInfo(f"{FOLDER}/{name}", TIME)
+            entry = zipfile.ZipInfo(f"{folder}/{name}", TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, content)
-    return len(files)
 
 
 def contents(site: Path) -> list[Path]:
