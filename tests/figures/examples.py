@@ -25,6 +25,7 @@ from tfmr.figures.model import parameter_counts, transformer_shapes
 from tfmr.figures.parallel import stored_bytes
 from tfmr.figures.primer import (
     angles,
+    computation_graph,
     descent_paths,
     embedding_lookup,
     matrix_product,
@@ -379,6 +380,7 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     ),
     "beam_tree": tree,
     "change_effects": changes,
+    "computation_graph": lambda: computation_graph(w=3, x=2),
     "corpus_size": sizes,
     "decoder_block": architecture.decoder_block,
     "decoding_cost": decoding,

@@ -8,6 +8,7 @@ from matplotlib.text import Text
 from tfmr.errors import TfmrError
 from tfmr.figures.primer import (
     angles,
+    computation_graph,
     descent_paths,
     embedding_lookup,
     matrix_product,
@@ -104,3 +105,12 @@ def test_surprisal_curve_marks_each_probability() -> None:
     fig = surprisal_curve([0.5, 1])
     assert {"0.5: 0.69", "1: 0.00"} <= set(texts(fig))
     assert "0.69 at p = 0.5, 0.00 at p = 1" in fig.alt
+
+
+def test_computation_graph_shows_values_and_derivatives() -> None:
+    fig = computation_graph(w=3, x=2)
+    assert " ".join(texts(fig)) == (
+        "$w = 3$ 12 · 2 = 24 $x = 2$ 12 · 3 = 36 $u = 6$ 12 $L = 36$ × square"
+    )
+    assert "12 for u, 12 · 2 = 24 for w and 12 · 3 = 36 for x" in fig.alt
+    assert "−8 · (−2) = 16" in texts(computation_graph(w=2, x=-2))

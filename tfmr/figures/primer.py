@@ -9,7 +9,7 @@ from matplotlib.patches import Arc, Rectangle
 from torch import Tensor
 
 from tfmr.errors import require
-from tfmr.figures.diagram import Point, box, line, sheet
+from tfmr.figures.diagram import Point, box, line, operation, sheet
 from tfmr.figures.narrow import NARROW
 from tfmr.figures.style import (
     BLUE,
@@ -51,7 +51,7 @@ def _numbers(
             )  # fmt: skip
 
 
-def _number(value: float, style: str = "g") -> str:
+def _number(value: int | float, style: str = "g") -> str:
     return f"{value:{style}}".replace("-", "−")
 
 
@@ -115,7 +115,7 @@ def matrix_product(
     return fig
 
 
-def _factor(value: float) -> str:
+def _factor(value: int | float) -> str:
     """A factor of a product: a negative number stands in parentheses."""
     return f"({_number(value)})" if value < 0 else _number(value)
 
@@ -205,6 +205,40 @@ def surprisal_curve(probabilities: Sequence[int | float]) -> Figure:
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
     points = ", ".join(f"{abs(math.log(p)):.2f} at p = {p:g}" for p in probabilities)
     fig.alt = f"The surprisal −ln p falls from above 4 near p = 0 to 0 at p = 1; it is {points}."
+    return fig
+
+
+@styled
+@also_narrow
+def computation_graph(w: int | float, x: int | float, *, narrow: bool = False) -> Figure:
+    """The graph of L = (w x)²: its values, and below them the derivatives of L."""
+    u = w * x
+    slope = _number(2 * u)
+    step, size, margin = (2.5, 9.5, 1.2) if narrow else (2.8, 12, 1.0)
+    fig, axes = sheet(3 * step + 2 * margin, 2.7, NARROW if narrow else WIDTH)
+    product, inner, last = (margin + k * step for k in (1, 2, 3))
+    wide, tall = (1.5, 0.62) if narrow else (1.2, 0.6)
+    for name, value, derivative, at in (
+        ("w", w, f"{slope} · {_factor(x)} = {_number(2 * u * x)}", (margin, 2.3)),
+        ("x", x, f"{slope} · {_factor(w)} = {_number(2 * u * w)}", (margin, 0.75)),
+        ("u", u, slope, (inner, 1.5)),
+        ("L", u * u, "", (last, 1.5)),
+    ):
+        box(axes, at, f"${name} = {_number(value)}$", INK, (wide, tall), size)
+        axes.text(at[0], at[1] - 0.62, derivative, ha="center", va="center", color=ORANGE,
+                  fontsize=size)  # fmt: skip
+    for height, end in ((2.3, 1.64), (0.75, 1.36)):
+        line(axes, (margin + wide / 2 + 0.05, height), (product - 0.22, end))
+    line(axes, (product + 0.22, 1.5), (inner - wide / 2 - 0.05, 1.5))
+    line(axes, (inner + wide / 2 + 0.05, 1.5), (last - wide / 2 - 0.05, 1.5))
+    operation(axes, (product, 1.5), "×", size)
+    axes.text((inner + last) / 2, 1.93, "square", ha="center", fontsize=size)
+    fig.alt = (
+        f"A computation graph: w = {_number(w)} and x = {_number(x)} are multiplied,"
+        f" u = {_number(u)}, and the square of u is L = {_number(u * u)}. Derivatives of L:"
+        f" {slope} for u, {slope} · {_factor(x)} = {_number(2 * u * x)} for w and"
+        f" {slope} · {_factor(w)} = {_number(2 * u * w)} for x."
+    )
     return fig
 
 
