@@ -131,7 +131,7 @@ q3 = Function(
     number=3,
     title="Find the bug in the padding mask",
     level=1,
-    task="The code below hides the padding of the source from the decoder. Nevertheless, the same "
+    task="The code below is meant to hide the padding of the source from the decoder. But the same "
     "sentence gets other attention weights if more padding is added. Repair it.",
     name="masked_weights",
     stub=f"""\
@@ -203,11 +203,11 @@ q5 = Predict(
     chapter=CHAPTER,
     number=5,
     title="Change the model: no tanh",
-    level=3,
+    level=1,
     task="Remove the tanh from the score, so that it becomes (s W + h U) · v. How much do the "
     "attention weights over ten source positions change when the decoder state changes? Predict "
     "first; the check then measures the largest change of a weight between two random states, for "
-    "100 random models.",
+    "100 random models with and without the tanh.",
     name="prediction",
     stub="""\
 # a: not at all

@@ -281,5 +281,5 @@ def without_tanh() -> tuple[str, str]:
     linear = max(change_of_weights(lambda x: x) for _ in range(100))
     tanh = sum(change_of_weights(torch.tanh) for _ in range(100)) / 100
     option = "a" if linear < 0.001 else "b" if linear < tanh else "c"
-    texts = approximate(linear, 0.0, 0.001), approximate(tanh, 0.5, 0.2)
-    return option, f"the largest change is {texts[0]} without tanh, and {texts[1]} with it."
+    without, mean = approximate(linear, 0.0, 0.001), approximate(tanh, 0.5, 0.2)
+    return option, f"the largest change is {without} without tanh; with it, the mean is {mean}."
