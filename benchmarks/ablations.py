@@ -8,7 +8,7 @@ validation set is used.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -20,14 +20,13 @@ from benchmarks import record
 from benchmarks.record import Record, Row
 from benchmarks.tables import NOTHING, Claims, grouped, markdown, select
 from tfmr import registry
-from tfmr.config import Norm, TransformerConfig
+from tfmr.config import Norm
 from tfmr.data import corpora
 from tfmr.data.batches import Batches
 from tfmr.data.corpus import Corpus
 from tfmr.decode import translate
 from tfmr.errors import TfmrError
 from tfmr.metrics import exact_match
-from tfmr.model import Transformer
 from tfmr.special_tokens import PAD
 from tfmr.train.config import Recipe, find_recipe
 from tfmr.train.intervals import Difference, paired_difference
@@ -149,30 +148,6 @@ def omit_warmup(trainer: Trainer) -> None:
             group["lr"] = learning_rate(step, config.peak_lr, config.warmup)
 
     trainer.optimizer.register_step_pre_hook(hold)
-
-
-def validation_losses(
-    recipe: Recipe,
-    vocab: int,
-    train: Sequence[tuple[Sequence[int], Sequence[int]]],
-    valid: Batches,
-    steps: Sequence[int],
-    change: Callable[[Transformer], None] = lambda model: None,
-) -> Iterator[Row]:
-    """Train the recipe's model on token ids; its validation loss after each number of ``steps``.
-
-    The recipe's seed determines the initial weights, which ``change`` may alter, and the batches.
-    """
-    torch.manual_seed(recipe.train.seed)
-    config = recipe.model_config(vocab)
-    assert isinstance(config, TransformerConfig)
-    model = Transformer(config)
-    change(model)
-    trainer = Trainer(model, recipe.make_batches_from_ids(train), recipe.train)
-    for step in steps:
-        trainer.run(steps=step)
-        loss = predictions(trainer.averaged_model(), valid)["valid_loss"]
-        yield {"step": step, "valid_loss": loss}
 
 
 @torch.inference_mode()
