@@ -221,7 +221,7 @@ class Residual(nn.Module):
               \text{pre: } x + \mathrm{Dropout}(f(\mathrm{LayerNorm}(x)))
 
     Post-norm is the paper's (Vaswani et al., 2017, sections 3.1 and 5.4). Pre-norm does not
-    normalise the residual stream itself, so the stack needs one more layer norm at its end (Xiong
+    normalise the residual stream itself, so the stack usually ends with one more layer norm (Xiong
     et al., 2020, section 3).
 
     Args:

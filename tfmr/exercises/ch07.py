@@ -29,7 +29,8 @@ q1 = Numbers(
     stub="normalised = [None, None, None, None]\n",
     hints=(
         "Begin with the mean of the four numbers, and subtract it from each.",
-        "The variance is the mean of the squares of the four differences. Its root is in the task.",
+        "The variance is the mean of the squares of the four differences. Its square root is in "
+        "the task.",
         "Divide the differences by the root. Only then multiply each by its gain and add its bias.",
     ),
     answer=[-0.816, 0.184, 3.266, 1.0],
@@ -140,10 +141,10 @@ def post_norm_block(x, attention, feed_forward, norm_1, norm_2):
     raise NotImplementedError
 ''',
     hints=(
-        "A sublayer, its residual connection and its norm are one line. The block has two such "
-        "lines.",
+        "A sublayer, its residual connection and its layer norm are one line. The block has two "
+        "such lines.",
         "The paper writes LayerNorm(x + Sublayer(x)). What is x in the second line?",
-        "Check your function with sublayers that return zeros: only the norms remain.",
+        "Check your function with sublayers that return zeros: only the layer norms remain.",
     ),
     answer=versions.post_norm_block,
     remark="The output of the first norm is the input of the second sublayer and of its residual "
@@ -155,12 +156,10 @@ def post_norm_block(x, attention, feed_forward, norm_1, norm_2):
 )
 
 
-NORMALISED_STREAM = """\
+HALF_PRE_NORM = """\
 def pre_norm_block(x, attention, feed_forward, norm_1, norm_2):
-    x = norm_1(x)
-    x = x + attention(x)
-    x = norm_2(x)
-    return x + feed_forward(x)
+    x = norm_1(x + attention(x))
+    return x + feed_forward(norm_2(x))
 """
 
 q4 = Function(
@@ -168,25 +167,24 @@ q4 = Function(
     number=4,
     title="Find the bug in the pre-norm block",
     level=2,
-    task="The code below is to be a pre-norm block. It trains, but a deep stack of such blocks "
-    "loses what makes pre-norm easy to train: a path from input to output on which nothing is "
-    "normalised. Repair it.",
+    task="The code below is to be a pre-norm block. It trains, but its stream is normalised. "
+    "Repair it.",
     name="pre_norm_block",
     stub=f"""\
 # Find the bug in this code, and repair it: the arguments are those of
 # exercise 7.3.
-{NORMALISED_STREAM}""",
+{HALF_PRE_NORM}""",
     hints=(
         "Let both sublayers return zeros. What should a pre-norm block return then, and what does "
         "this code return?",
-        "Which tensor does each residual connection add? Follow the name x through the four lines.",
-        "A normalised vector has one use only in a pre-norm block. Does it need a name?",
+        "Compare the two lines. Which tensor is the input of each layer norm?",
+        "In a pre-norm block a normalised vector has one use only: as the input of a sublayer.",
     ),
     answer=versions.pre_norm_block,
-    remark="The assignments `x = norm(x)` overwrite the stream. Only the input of a sublayer is "
-    "normalised; the residual connection adds the stream itself.",
+    remark="The first line normalises the sum and so replaces the stream. Only the input of a "
+    "sublayer is normalised; the residual connection adds the stream itself.",
     build=by_edits(versions.pre_norm_block, versions.STREAM_MISTAKES),
-    given=versions.normalised_stream,
+    given=versions.half_pre_norm,
     arguments=PARTS,
     probes=block_probes(),
     mistakes=versions.STREAM_MISTAKES,
@@ -260,8 +258,8 @@ prediction = None  # "a", "b" or "c"
         "What do two linear maps in a row compute together? And with the residual connection?",
         "Without the ReLU, the logit of each last digit is a sum of one term from the first digit "
         "and one from the second.",
-        "The digit 3 alone says nothing about the last digit of a sum with a random second digit. "
-        "What can a sum of such terms know about the pair?",
+        "The digit 3 alone does not determine the last digit of a sum with a random second digit "
+        "at all. What can a sum of such terms predict?",
     ),
     answer="c",
     remark="Without the ReLU the network is linear, so each logit is a sum of one term per digit. "
@@ -275,8 +273,8 @@ prediction = None  # "a", "b" or "c"
     },
     replies={
         "a": "Two linear maps in a row are one linear map, however wide the layer between them is.",
-        "b": "Each digit alone says nothing about the last digit of the sum, so a sum of one term "
-        "per digit does not even solve a part of the task.",
+        "b": "Each digit alone gives no information about the last digit of the sum, so a sum of "
+        "one term per digit does not even solve a part of the task.",
     },
     experiment=versions.without_relu,
 )

@@ -272,18 +272,16 @@ def pre_norm_block(
     return x + feed_forward(norm_2(x))
 
 
-def normalised_stream(
+def half_pre_norm(
     x: Float[Tensor, "*batch d_model"],
     attention: Sublayer,
     feed_forward: Sublayer,
     norm_1: Sublayer,
     norm_2: Sublayer,
 ) -> Float[Tensor, "*batch d_model"]:
-    """The code with the bug: the residual connections add the normalised vectors."""
-    x = norm_1(x)
-    x = x + attention(x)
-    x = norm_2(x)
-    return x + feed_forward(x)
+    """The code with the bug: the first sublayer is post-norm."""
+    x = norm_1(x + attention(x))
+    return x + feed_forward(norm_2(x))
 
 
 STREAM_MISTAKES = (
@@ -293,6 +291,14 @@ STREAM_MISTAKES = (
         "first second norms",
         "x = x + attention(norm_1(x))\n    return x + feed_forward(norm_2(x))",
         "x = norm_1(x + attention(x))\n    return norm_2(x + feed_forward(x))",
+    ),
+    Edit(
+        "the residual connections add the normalised vectors",
+        "Do not assign a normalised vector to x: only a sublayer gets it.",
+        "first second norms",
+        "x = x + attention(norm_1(x))\n    return x + feed_forward(norm_2(x))",
+        "x = norm_1(x)\n    x = x + attention(x)\n"
+        "    x = norm_2(x)\n    return x + feed_forward(x)",
     ),
     Edit(
         "nothing is normalised",
