@@ -54,6 +54,14 @@ def test_the_recipe_sets_the_maximum_length(command: Command) -> None:
         ) == reported
 
 
+def test_the_lengths_are_drawn(command: Command, rejected) -> None:
+    write_files()
+    given = ("data", "--files", "a.tsv", "--test", "t.tsv", "--plot")
+    command(*given, "lengths.svg")
+    assert "<svg" in Path("lengths.svg").read_text("utf-8")
+    assert "--plot with the ending .png" in rejected(*given, "lengths.txt")
+
+
 def test_a_corpus_of_the_package(command: Command) -> None:
     out, _ = command("data", "--corpus", "pocket", "--direction", "en-ko")
     assert "| train | – | 8,000 |" in out

@@ -43,12 +43,20 @@ def torchrun(*arguments: object) -> tuple[list[dict], str]:
     return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
-def test_two_processes_write_the_run_directory_of_one(tmp_path: Path, command) -> None:
-    """Also with sharded weights, and when the run is resumed."""
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """A source and a target file."""
     pairs = pocket.generate("en-fr", 200, 0)
     files = [tmp_path / "a.en", tmp_path / "a.fr"]
     for side, file in enumerate(files):
         file.write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+    return files
+
+
+def test_two_processes_write_the_run_directory_of_one(
+    tmp_path: Path, command, files: list[Path]
+) -> None:
+    """Also with sharded weights, and when the run is resumed, which needs only its folder."""
     given = ["--files", *files, "--set", *SETTINGS]
     alone, two = tmp_path / "alone", tmp_path / "two"
     expected, _ = command("train", *given, "train.grad_accum_steps=2", "--steps", 6, "--out", alone)
@@ -56,7 +64,7 @@ def test_two_processes_write_the_run_directory_of_one(tmp_path: Path, command) -
     assert [row["step"] for row in rows] == [4]
     assert messages.count("parameters, ") == 1
     assert "Warning" not in messages
-    rows, _ = torchrun(*given, "train.fsdp=true", "--steps", 6, "--out", two, "--resume")
+    rows, _ = torchrun("--steps", 6, "--out", two, "--resume")
     row = json.loads(expected)
     assert rows[-1]["valid_loss"] == pytest.approx(row["valid_loss"], rel=1e-3)
     assert rows[-1]["model_step"] == row["model_step"]
@@ -75,3 +83,17 @@ def test_two_processes_write_the_run_directory_of_one(tmp_path: Path, command) -
     results = json.loads((two / "scores.json").read_text("utf-8"))
     assert results["processes"] == 2
     assert results["command"].startswith("torchrun --nproc-per-node 2 -m tfmr train --files")
+
+
+def test_two_processes_fine_tune_as_one(tmp_path: Path, command, files: list[Path]) -> None:
+    """Sharded weights start from those of the trained model, too."""
+    base, alone, two = (tmp_path / name for name in ("base", "alone", "two"))
+    command("train", "--files", *files, "--set", *SETTINGS, "--steps", 6, "--out", base)
+    given = ["--from", base, "--files", *files, "--steps", 2]
+    settings = ["--set", "train.warmup=10", "evaluation.beam=1"]
+    command("train", *given, "--out", alone, *settings, "train.grad_accum_steps=2")
+    torchrun(*given, "--out", two, *settings, "train.fsdp=true")
+    first, *curves = (read_curve(folder / "curve.csv") for folder in (base, alone, two))
+    for one, other in zip(*curves, strict=True):
+        assert other.loss == pytest.approx(one.loss, rel=1e-5)
+        assert one.loss < first[0].loss

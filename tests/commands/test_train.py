@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from tfmr import registry
+from tfmr import checkpoint, registry
 from tfmr.commands.train import Train
 from tfmr.data import corpora, pocket
 from tfmr.data.corpus import Corpus
+from tfmr.data.tokenizer import Tokenizer
 from tfmr.train.config import Recipe, find_recipe, read_recipe
 from tfmr.train.run_dir import read_curve
 from tfmr.train.trainer import StepRecord, Trainer
@@ -64,7 +65,7 @@ def test_steps_seed_and_threads(train, tmp_path: Path) -> None:
 def test_repeated_options_add_up(monkeypatch: pytest.MonkeyPatch, command) -> None:
     recipes: list[Recipe] = []
     monkeypatch.setattr(
-        Train, "_run", lambda _, folder, corpus, recipe, base, world: recipes.append(recipe)
+        Train, "_run", lambda _, folder, corpus, recipe, *more: recipes.append(recipe)
     )
     command("train", "--set", "model.d_model=32", "model.n_heads=2", "--set", "model.d_ff=48",
             "--steps", 4, "--steps", 2, 8, "--set", "train.seed=5", "train.seed=6")  # fmt: skip
@@ -118,6 +119,8 @@ def test_separate_files_are_kept_in_the_run_directory(train, command) -> None:
         "test: 1 not used, too long: a sentence has more than 128 tokens (model.max_length) " in err
     )
     assert "(t.tsv:9)" in err
+    assert Path("a/lengths.png").read_bytes().startswith(b"\x89PNG")
+    assert "(lengths.png)" in Path("a/README.md").read_text("utf-8")
     kept = [Path("a", name).read_text("utf-8").splitlines() for name in
             ("validation-set.tsv", "test-set.tsv")]  # fmt: skip
     assert kept == [["\t".join(pair) for pair in part] for part in (pairs[50:54], pairs[54:])]
@@ -143,6 +146,84 @@ def test_the_held_out_sentences_are_those_that_evaluate_scores(train, command) -
     out, _ = command("evaluate", "--model", folder, "--beam", 2)
     assert json.loads(out)["bleu"] == row["test_bleu_beam2"]
     assert json.loads(out)["sentences"] == 4
+
+
+def test_a_resume_needs_only_the_folder(train, command, monkeypatch) -> None:
+    """Also from another working directory, and for a corpus of the package."""
+    pairs = pocket.generate("en-fr", 60, 0)
+    for name, part in {"a.csv": pairs[:50], "v.csv": pairs[50:55], "t.csv": pairs[55:]}.items():
+        rows = ["fr,en", *(f"{target},{source}" for source, target in part)]
+        Path(name).write_text("\n".join(rows), encoding="utf-8")
+    given = ("--files", "a.csv", "--valid", "v.csv", "--test", "t.csv", "--header")
+    train(*given, "--direction", "en-fr", "--max-ratio", 1.2, "--steps", 1, "--out", "own")
+    train("--corpus", "pocket", "--direction", "en-ko", "--steps", 1, "--out", "ko")
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    for name, direction in (("own", "en-fr"), ("ko", "en-ko")):
+        folder = Path("..", name)
+        out, err = command("train", "--resume", "--out", folder, "--steps", 2)
+        assert [json.loads(row)["step"] for row in out.splitlines()] == [1, 2]
+        assert direction in err
+        assert f"train --resume --out {folder}" in (folder / "README.md").read_text("utf-8")
+    recorded = json.loads(Path("../own/scores.json").read_text("utf-8"))["data"]
+    assert (recorded["header"], recorded["max_ratio"]) == (True, 1.2)
+    assert [Path(file).name for file in recorded["valid"]] == ["v.csv"]
+
+
+def test_a_resume_does_not_choose_another_corpus(train, rejected) -> None:
+    pairs = pocket.generate("en-fr", 60, 0)
+    Path("b.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
+    train("--files", "b.tsv", "--steps", 1, "--out", "a")
+    saved = checkpoint.load("a/model.safetensors", with_state=True)
+    del saved.metadata["data"]
+    checkpoint.save("a/model.safetensors", saved)
+    resume = ("train", "--resume", "--out", "a", "--steps", 2)
+    assert "does not state the files that the run was trained on: add --files" in rejected(*resume)
+    for name in ("model.safetensors", "README.md"):  # as if killed before the first checkpoint
+        Path("a", name).unlink()
+    assert "needs your own corpus: add --files SOURCE TARGET" in rejected(*resume)
+
+
+def test_a_given_tokenizer_is_used_and_kept(train, command, rejected) -> None:
+    pairs = pocket.generate("en-fr", 60, 0)
+    Path("b.tsv").write_text("".join(f"{s}!\t{t}!\n" for s, t in pairs), encoding="utf-8")
+    tokenizer = Tokenizer.train_bpe([text for pair in pairs for text in pair], 300)
+    tokenizer.save("t.json")
+    given = ("--files", "b.tsv", "--tokenizer", "t.json", "--out", "a")
+    _, err = train(*given, "--steps", 1)
+    unseen = "! (120)"  # among the characters that the tokenizer has not seen
+    assert unseen in err
+    saved = checkpoint.load("a/model.safetensors")
+    assert saved.tokenizer.to_json() == tokenizer.to_json()
+    assert vars(read_recipe("a/recipe.toml").vocabulary) == {"kind": "bpe", "size": 300}
+    assert "The tokenizer was given" in Path("a/README.md").read_text("utf-8")
+    rows, err = train("--out", "a", "--resume", "--steps", 2)
+    assert unseen in err, "also when the run is resumed without the option"
+    assert rows[-1]["step"] == 2
+    train(*given, "--resume", "--steps", 3)
+    out, _ = command("data", "--files", "b.tsv", "--tokenizer", "t.json")
+    assert unseen in out
+
+    Tokenizer.words(["a"]).save("w.json")
+    Tokenizer.train_bpe(["a b"], 262, "pocket").save("p.json")
+    for arguments, message in {
+        ("--tokenizer", "w.json", "--resume", "--out", "a"): "got another one: omit --tokenizer",
+        ("--tokenizer", "w.json", "--from", "a", "--files", "b.tsv"): "got another one",
+        (
+            "--tokenizer",
+            "p.json",
+            "--files",
+            "b.tsv",
+        ): "form 'plain' of the corpus, got one for 'pocket'",
+        ("--tokenizer", "b.tsv", "--files", "b.tsv"): "expected b.tsv to be a tokenizer in JSON",
+        ("--tokenizer", "none", "--files", "b.tsv"): "expected a tokenizer in none, but cannot",
+        (*given[:4], "--set", "vocabulary.size=400"): "--tokenizer or settings of [vocabulary]",
+    }.items():
+        assert message in rejected("train", *arguments, "--steps", 4)
+    assert "--from or --tokenizer, got both" in rejected(
+        "data", "--files", "b.tsv", "--tokenizer", "t.json", "--from", "a"
+    )
+    assert not Path("runs").exists()
 
 
 def test_a_trained_model_is_fine_tuned(train, rejected) -> None:

@@ -32,6 +32,8 @@ def test_the_report_counts_what_the_model_uses() -> None:
         "source": {"5 %": 1, "median": 1, "95 %": 3, "longest": 3},
         "target": {"5 %": 2, "median": 2, "95 %": 4, "longest": 4},
     }
+    assert report.histograms["train"] == {"source": {1: 1, 3: 1}, "target": {2: 1, 4: 1}}
+    assert report.histograms["test"] == {"source": {1: 1}, "target": {2: 1}}
     train, test = (f for f in report.findings if f.kind == "too long")
     if train.split == "test":
         train, test = test, train

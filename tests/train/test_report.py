@@ -16,6 +16,7 @@ from tfmr.train.run_dir import FILES
 from tfmr.train.trainer import StepRecord
 
 METADATA = {
+    "given_tokenizer": False,
     "corpus": "pocket",
     "direction": "en-fr",
     "corpus_fingerprint": "c0ffee",
@@ -57,7 +58,7 @@ def test_the_readme_describes_the_run(tmp_path: Path) -> None:
         "The validation set has 4 sentences, the test set 5.",
         "> source: s4\n>\n> reference: r4\n>\n> hypothesis: h4\n",
         f'python -m tfmr translate --model {tmp_path} "',
-        f"python -m tfmr train --corpus pocket --direction en-fr --out {tmp_path} --resume",
+        f"python -m tfmr train --resume --out {tmp_path}",
         "![The training curve](curve.png)",
         "EPYC, 2 threads, cpu; torch 2.6, commit abc. Fingerprints: corpus c0ffee, vocabulary beef",
     ):
@@ -81,14 +82,11 @@ def test_the_readme_before_the_first_evaluation(tmp_path: Path) -> None:
     assert "## Translations" not in text
 
 
-def test_the_command_to_resume_names_files_and_processes(tmp_path: Path) -> None:
-    metadata = METADATA | {"corpus": "your files", "direction": "de-en", "processes": 2}
+def test_the_command_to_resume_names_folder_and_processes(tmp_path: Path) -> None:
+    metadata = METADATA | {"processes": 2}
     folder = tmp_path / "a run"
     text = readme_text(folder, metadata, [], "", "")
-    assert (
-        "torchrun --nproc-per-node 2 -m tfmr train --files SOURCE TARGET --direction de-en "
-        f"--out '{folder}' --resume"
-    ) in text
+    assert f"torchrun --nproc-per-node 2 -m tfmr train --resume --out '{folder}'" in text
     assert f"translate --model '{folder}' " in text
 
 

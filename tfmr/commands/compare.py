@@ -9,8 +9,8 @@ import tyro
 from tfmr.commands.data import Data
 from tfmr.commands.decoding import Decoding
 from tfmr.commands.evaluate import find_test_corpus, translate_test_set
+from tfmr.commands.plot import check_plot, save_plot
 from tfmr.data.corpus import Corpus
-from tfmr.data.files import write_atomic
 from tfmr.errors import require
 
 if TYPE_CHECKING:
@@ -44,10 +44,7 @@ class Compare:
         from tfmr.train.comparison import compare_scores, differing_settings, most_different
 
         require(self.sentences >= 0, f"expected --sentences of at least 0, got {self.sentences}")
-        require(
-            self.plot is None or self.plot.suffix in (".png", ".svg", ".pdf"),
-            f"expected --plot with the ending .png, .svg or .pdf, got {self.plot}",
-        )
+        check_plot(self.plot)
         first, second = (Decoding(model=run, beam=self.beam) for run in self.runs)
         options = first.search_options()
         models = [each.load() for each in (first, second)]
@@ -112,9 +109,7 @@ class Compare:
         )
         from tfmr.figures.curves import loss_curves
 
-        kind = self.plot.suffix.removeprefix(".")
-        figure = loss_curves(curves)
-        write_atomic(self.plot, lambda temporary: figure.savefig(temporary, format=kind, dpi=150))
+        save_plot(self.plot, loss_curves(curves))
 
 
 def _check_same_test_set(corpora: list[Corpus]) -> None:

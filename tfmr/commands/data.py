@@ -1,7 +1,7 @@
 """Options of the commands that read a corpus."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +13,7 @@ from tfmr.errors import require
 
 if TYPE_CHECKING:
     from tfmr.train.config import Recipe
+    from tfmr.train.metadata import DataOptions
 
 # Two aligned text files, or one table.
 Files = Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE [FILE]")]
@@ -89,6 +90,50 @@ class TrainingData(Data):
     """Do not train on pairs of --files with more than this many times as many bytes on one side as
     on the other; 0 means no limit."""
 
+    def of_run(self, folder: Path) -> "TrainingData":
+        """The options with which the run in ``folder`` loaded its corpus.
+
+        These options are returned if they select a corpus, or if there is no run that has been
+        saved.
+        """
+        from tfmr import checkpoint
+        from tfmr.train.metadata import RunState
+
+        path = folder / "model.safetensors"
+        selects = self.corpus or self.direction or self.files or self.valid or self.test
+        if selects or not path.is_file():
+            return self
+        state = RunState.from_metadata(checkpoint.load(path).metadata, str(path))
+        if state.data is None:
+            require(
+                state.corpus != own_files.NAME,
+                f"{path} does not state the files that the run was trained on: add --files",
+            )
+            return replace(self, corpus=state.corpus, direction=state.direction)
+        return TrainingData(
+            corpus=state.data.corpus,
+            direction=state.data.direction,
+            files=tuple(map(Path, state.data.files)),
+            header=state.data.header,
+            valid=tuple(map(Path, state.data.valid)),
+            test=tuple(map(Path, state.data.test)),
+            max_ratio=state.data.max_ratio,
+        )
+
+    def record(self, corpus: Corpus) -> "DataOptions":
+        """How ``corpus`` was loaded, for the metadata of a run; the inverse of :meth:`of_run`."""
+        from tfmr.train.metadata import DataOptions
+
+        return DataOptions(
+            corpus=None if self.files else corpus.name,
+            direction=f"{corpus.source}-{corpus.target}",
+            files=_absolute(self.files),
+            valid=_absolute(self.valid),
+            test=_absolute(self.test),
+            header=self.header,
+            max_ratio=self.max_ratio,
+        )
+
     def _load_files(self) -> Corpus:
         return own_files.load_files(
             self.files,
@@ -106,3 +151,7 @@ class TrainingData(Data):
             "or omit the options",
         )
         return super()._load_by_name(recipe)
+
+
+def _absolute(paths: tuple[Path, ...]) -> tuple[str, ...]:
+    return tuple(str(path.absolute()) for path in paths)

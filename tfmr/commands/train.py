@@ -14,14 +14,15 @@ import tyro
 from tyro.conf import UseAppendAction
 
 from tfmr.commands.data import TrainingData
+from tfmr.commands.plot import save_plot
 from tfmr.data.corpus import Corpus
-from tfmr.data.files import write_atomic
 from tfmr.errors import TfmrError, require
 
 if TYPE_CHECKING:
     from tfmr.train.config import Recipe
     from tfmr.train.distributed import World
     from tfmr.train.fine_tuning import Base
+    from tfmr.train.metadata import DataOptions
     from tfmr.train.run import Run
 
 MOST_THREADS = max(1024, os.cpu_count() or 1)
@@ -118,15 +119,23 @@ class Train:
         Path | None,
         tyro.conf.arg(help="Run directory.", help_behavior_hint="(default: runs/RECIPE-DIRECTION)"),
     ] = None
+    tokenizer: Annotated[
+        Path | None,
+        tyro.conf.arg(
+            help="Use the tokenizer in this file, which Tokenizer.save of tfmr.data.tokenizer "
+            "wrote.",
+            help_behavior_hint="(default: trained on the training set)",
+        ),
+    ] = None
     resume: bool = False
     """Continue the run in the run directory from its last checkpoint; if the directory holds no
-    run, start one."""
+    run, start one. With --out, the options that select the corpus need not be repeated."""
 
     def __call__(self) -> None:
         """Train, and print one line of JSON per evaluation."""
         import torch
 
-        from tfmr.train.config import find_recipe, read_recipe
+        from tfmr.train.config import find_recipe
         from tfmr.train.distributed import World, exit_process
         from tfmr.train.fine_tuning import Base
 
@@ -141,24 +150,21 @@ class Train:
             self._choose_device(world)
             recipe = find_recipe(self.recipe) if self.recipe else None
             base = Base.load(self.base) if self.base else None
-            data = self.data
+            data, folder = self.data, self.out
+            if self.resume and folder:
+                data = data.of_run(folder)
+                recipe = recipe or _recipe_of_run(folder)
             if base and data.files and data.direction is None:
                 data = replace(data, direction=base.saved.metadata.get("direction"))
             corpus = data.load(recipe, quiet=not world.is_main)
             corpus_name = corpus.name.replace(" ", "-")
             name = Path(self.recipe or corpus_name).stem
-            folder = self.out or Path("runs") / f"{name}-{corpus.source}-{corpus.target}"
-            if recipe is None:
-                used = folder / "recipe.toml"
-                resumes = self.resume and used.is_file()
-                require(
-                    resumes or not (self.resume and (folder / "model.safetensors").is_file()),
-                    f"{used} has the settings of the run, which --resume needs, and is missing: "
-                    "restore it, or give the settings by --recipe and --set",
-                )
-                recipe = read_recipe(used) if resumes else find_recipe(corpus_name)
+            folder = folder or Path("runs") / f"{name}-{corpus.source}-{corpus.target}"
+            if self.resume:
+                recipe = recipe or _recipe_of_run(folder)
+            recipe = recipe or find_recipe(corpus_name)
             recipe = self._override(base.adapt(recipe) if base else recipe)
-            self._run(folder, corpus, recipe, base, world)
+            self._run(folder, corpus, recipe, base, data.record(corpus), world)
         if world.size > 1:
             exit_process()
 
@@ -204,11 +210,22 @@ class Train:
         if self.minutes or self.steps:
             limits = {"budget.minutes": self.minutes, "budget.steps": self.steps}
             overrides |= {name: tuple(chain(*values)) for name, values in limits.items()}
+        require(
+            self.tokenizer is None or not any(name.startswith("vocabulary.") for name in overrides),
+            "expected --tokenizer or settings of [vocabulary], got both: omit one of them",
+        )
         return recipe.with_overrides(overrides)
 
     def _run(
-        self, folder: Path, corpus: Corpus, recipe: "Recipe", base: "Base | None", world: "World"
+        self,
+        folder: Path,
+        corpus: Corpus,
+        recipe: "Recipe",
+        base: "Base | None",
+        data: "DataOptions",
+        world: "World",
     ) -> None:
+        from tfmr.data.tokenizer import Tokenizer
         from tfmr.train.run import Run
 
         launcher = ["python"]
@@ -216,7 +233,15 @@ class Train:
             launcher = ["torchrun", "--nproc-per-node", os.environ["LOCAL_WORLD_SIZE"]]
         command = shlex.join([*launcher, "-m", "tfmr", *sys.argv[1:]])
         run = Run(
-            folder, corpus, recipe, resume=self.resume, base=base, world=world, command=command
+            folder,
+            corpus,
+            recipe,
+            resume=self.resume,
+            base=base,
+            tokenizer=Tokenizer.load(self.tokenizer) if self.tokenizer else None,
+            data=data,
+            world=world,
+            command=command,
         )
         # As OMP_NUM_THREADS does, --threads states that nothing has to be measured.
         chosen = self.threads is not None or "OMP_NUM_THREADS" in os.environ
@@ -246,7 +271,7 @@ class Train:
                 "give a larger --steps or --minutes to continue it",
                 file=sys.stderr,
             )
-        self._draw_curve(run)
+        self._draw(run)
         print(f"next: python -m tfmr translate --model {folder} 'a sentence'", file=sys.stderr)
 
     def _choose_threads(self, run: "Run") -> None:
@@ -263,18 +288,34 @@ class Train:
                 file=sys.stderr,
             )
 
-    def _draw_curve(self, run: "Run") -> None:
-        """Add a picture of the training curve to the run directory."""
-        path = run.folder / "curve.png"
+    def _draw(self, run: "Run") -> None:
+        """Add pictures of the training curve and of the user's own files to the run directory."""
         try:
-            from tfmr.figures import training  # matplotlib takes half a second to import
+            from tfmr.figures import lengths, training  # matplotlib takes half a second to import
 
             figure = training.training_curve(run.curve, run="the run")
-            write_atomic(path, lambda temporary: figure.savefig(temporary, format="png", dpi=150))
+            save_plot(run.folder / "curve.png", figure)
+            if run.report:
+                save_plot(run.folder / "lengths.png", lengths.length_histograms(run.report))
         except Exception as error:  # the run is complete; a broken matplotlib may raise anything
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             print(f"tfmr: no picture of the training curve ({reason})", file=sys.stderr)
         run.write_readme()
+
+
+def _recipe_of_run(folder: Path) -> "Recipe | None":
+    """The recipe in a run directory; ``None`` if there is no run yet."""
+    from tfmr.train.config import read_recipe
+
+    used = folder / "recipe.toml"
+    if used.is_file():
+        return read_recipe(used)
+    require(
+        not (folder / "model.safetensors").is_file(),
+        f"{used} has the settings of the run, which --resume needs, and is missing: restore it, "
+        "or give the settings by --recipe and --set",
+    )
+    return None
 
 
 def _print_row(row: dict[str, Any]) -> None:

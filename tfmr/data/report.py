@@ -15,7 +15,7 @@ From Python::
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from tfmr.data.tokenizer import Tokenizer
 PERCENTILES = {"5 %": 5, "median": 50, "95 %": 95, "longest": 100}
 """The statistics of the lengths that a report states."""
 SHOWN_CHARACTERS = 20
+SIDES = ("source", "target")
 
 Lengths = Integer[np.ndarray, "pairs 2"]
 
@@ -50,6 +51,8 @@ class DataReport:
     """How often each character occurs that the tokenizer has not seen, the most frequent first."""
     findings: tuple[Finding, ...]
     """Pairs that are not used and why, and pairs that a user should look at."""
+    histograms: Mapping[str, Mapping[str, Mapping[int, int]]] = field(default_factory=dict)
+    """By set and side: the number of sentences of each length in tokens."""
 
     @classmethod
     def of(
@@ -89,6 +92,7 @@ class DataReport:
         else:
             known = tokenizer.learned_characters()
             sets["train"] = corpus.train
+        used = {"train": train[fits], **lengths}
         unseen: Counter[str] = Counter()
         for pairs in sets.values():
             for pair in pairs:
@@ -96,14 +100,19 @@ class DataReport:
                     unseen.update(c for c in text if c not in known and c != " ")
         return cls(
             read=dict(corpus.provenance.read),
-            used={"train": int(fits.sum()), "valid": len(corpus.valid), "test": len(corpus.test)},
+            used={name: len(values) for name, values in used.items()},
             lengths={
                 name: {
                     side: {label: int(np.percentile(values[:, at], p, method="nearest"))
                            for label, p in PERCENTILES.items()}
-                    for at, side in enumerate(("source", "target"))
+                    for at, side in enumerate(SIDES)
                 }
-                for name, values in {"train": train[fits], **lengths}.items()
+                for name, values in used.items()
+            },
+            histograms={
+                name: {side: dict(sorted(Counter(values[:, at].tolist()).items()))
+                       for at, side in enumerate(SIDES)}
+                for name, values in used.items()
             },
             scripts=corpus.provenance.scripts,
             unseen_characters=dict(unseen.most_common()),

@@ -87,6 +87,22 @@ def corpus_fingerprint(corpus: Corpus) -> str:
 
 
 @dataclass(frozen=True)
+class DataOptions:
+    """The options with which a run loaded its corpus; ``--resume`` needs them again.
+
+    The fields are those of :class:`tfmr.commands.data.TrainingData`, with absolute paths.
+    """
+
+    corpus: str | None
+    direction: str
+    files: tuple[str, ...]
+    valid: tuple[str, ...]
+    test: tuple[str, ...]
+    header: bool
+    max_ratio: float
+
+
+@dataclass(frozen=True)
 class RunState:
     """The metadata that a run needs to continue from its checkpoint.
 
@@ -112,6 +128,9 @@ class RunState:
     hardware: dict[str, Any]
     base: dict[str, Any] | None = None
     """See :meth:`tfmr.train.fine_tuning.Base.describe`."""
+    data: DataOptions | None = None
+    given_tokenizer: bool = False
+    """Whether the tokenizer was given, and not trained on the corpus or kept from the base."""
 
     def __post_init__(self) -> None:
         require(self.processes >= 1, f"expected at least 1 process, got {self.processes}")

@@ -52,15 +52,21 @@ def readme_text(
         f"{metadata['sentence_pairs']['train']:,} sentence pairs{_dropped(metadata)}: {progress}. "
         f"Random seed {recipe['train']['seed']}; all settings are in [recipe.toml](recipe.toml).",
         _base(metadata["base"]) if metadata["base"] else "",
+        "The tokenizer was given, not trained on these sentences."
+        if metadata["given_tokenizer"]
+        else "",
         _code_block(metadata["command"]) if metadata["command"] else "",
         "## Scores",
         _score_table(scores, metadata["sentence_pairs"]),
         _sample_section(samples),
         _data_section(data) if data else "",
+        "![The lengths of the sentences](lengths.png)" if (folder / "lengths.png").exists() else "",
         "## Use",
         _code_block(f'python -m tfmr translate --model {shlex.quote(str(folder))} "a sentence"'),
         "Resume training, after an interruption or with a larger budget:",
-        _code_block(f"{_train_command(metadata)} --out {shlex.quote(str(folder))} --resume"),
+        _code_block(
+            f"{_launcher(metadata)} -m tfmr train --resume --out {shlex.quote(str(folder))}"
+        ),
         "## Files",
         "\n".join(
             f"- `{name}`: {content}" for name, content in FILES.items() if (folder / name).exists()
@@ -94,13 +100,10 @@ def _base(base: Mapping[str, Any]) -> str:
     )
 
 
-def _train_command(metadata: Mapping[str, Any]) -> str:
-    """The command that trains on the same corpus with the same number of processes."""
+def _launcher(metadata: Mapping[str, Any]) -> str:
+    """The program that starts the same number of processes."""
     processes = metadata["processes"]
-    launcher = "python" if processes == 1 else f"torchrun --nproc-per-node {processes}"
-    own_files = metadata["corpus"] == "your files"
-    corpus = "--files SOURCE TARGET" if own_files else f"--corpus {metadata['corpus']}"
-    return f"{launcher} -m tfmr train {corpus} --direction {metadata['direction']}"
+    return "python" if processes == 1 else f"torchrun --nproc-per-node {processes}"
 
 
 def _data_section(data: DataReport) -> str:

@@ -39,11 +39,12 @@ from tfmr.data.tokenfile import TokenFile, write_token_file
 from tfmr.data.tokenizer import Tokenizer
 from tfmr.errors import TfmrError, require
 from tfmr.train.averaging import CheckpointAverager
-from tfmr.train.config import Budget, Recipe
+from tfmr.train.config import Budget, Recipe, VocabularyConfig
 from tfmr.train.distributed import World
 from tfmr.train.evaluation import Evaluator, ValidationResult, best_validation
 from tfmr.train.fine_tuning import Base
 from tfmr.train.metadata import (
+    DataOptions,
     RunState,
     corpus_fingerprint,
     differences,
@@ -78,13 +79,17 @@ class Run:
         recipe: the tokenizer, the model and the training settings.
         resume: continue from the checkpoint in the folder; start if there is no run.
         base: a trained model whose weights and tokenizer a new run starts from.
+        tokenizer: use this tokenizer instead of one that is trained on the corpus; its kind and
+            size replace those of the recipe.
+        data: how the corpus was loaded, for the metadata of the run.
         world: the processes that train together; the main process writes the files.
         command: the command line of the run, for its metadata.
 
     Raises:
         TfmrError: without ``resume``, if the folder holds files that would be overwritten; with
             ``resume``, if it holds a run without a checkpoint, or with one for another corpus or
-            recipe; if another process trains there.
+            recipe; if another process trains there; if the tokenizer does not fit the corpus, the
+            base, or the run that is resumed.
     """
 
     def __init__(
@@ -95,6 +100,8 @@ class Run:
         *,
         resume: bool = False,
         base: Base | None = None,
+        tokenizer: Tokenizer | None = None,
+        data: DataOptions | None = None,
         world: World | None = None,
         command: str | None = None,
     ) -> None:
@@ -114,8 +121,19 @@ class Run:
         state = RunState.from_metadata(saved.metadata, str(self.folder)) if saved else None
         self.base = base.describe() if base else state.base if state else None
         """The model that the run started from, as JSON values; ``None`` for random weights."""
+        self.data = data or (state.data if state else None)
+        """How the corpus was loaded; ``None`` if that is not known."""
+        self.given_tokenizer = state.given_tokenizer if state else tokenizer is not None
+        """Whether the tokenizer was given, and not trained on the corpus or kept from the base."""
         known = saved or (base.saved if base else None)
-        self.tokenizer = known.tokenizer if known else self._train_tokenizer()
+        if tokenizer:
+            self._check_tokenizer(tokenizer, known)
+        if known:
+            tokenizer = known.tokenizer
+        self.tokenizer = tokenizer or self._train_tokenizer()
+        if self.given_tokenizer:
+            vocabulary = VocabularyConfig(self.tokenizer.kind, self.tokenizer.vocab_size)
+            self.recipe = recipe = dataclasses.replace(recipe, vocabulary=vocabulary)
         self.corpus_fingerprint = corpus_fingerprint(corpus)
         self.corpus = fit_held_out(corpus, self.tokenizer, recipe.model.max_length)
         self.evaluator = Evaluator(self.corpus, self.tokenizer, recipe)
@@ -130,7 +148,7 @@ class Run:
                 self.tokenizer,
                 recipe.model.max_length,
                 train_lengths=token_lengths(batches.pairs),
-                own_tokenizer=self.base is None,
+                own_tokenizer=self.base is None and not self.given_tokenizer,
             )
             self._warnings.append(str(self.report))
         else:
@@ -163,6 +181,19 @@ class Run:
         if not resume or not path.exists():
             return None
         return checkpoint.load(path, with_state=True)
+
+    def _check_tokenizer(self, tokenizer: Tokenizer, known: Checkpoint | None) -> None:
+        """Raise unless a given tokenizer suits the corpus, and is that of a ``known`` model."""
+        require(
+            known is None or known.tokenizer.to_json() == tokenizer.to_json(),
+            "expected no --tokenizer, or that of the model from which the training goes on, got "
+            "another one: omit --tokenizer, or train a new model in another folder",
+        )
+        require(
+            tokenizer.form == self.corpus.form,
+            f"expected a tokenizer for text in the form {self.corpus.form!r} of the corpus, got "
+            f"one for {tokenizer.form!r}: give another --tokenizer",
+        )
 
     def _train_tokenizer(self) -> Tokenizer:
         """The tokenizer of the corpus, trained by the main process for all."""
@@ -229,6 +260,8 @@ class Run:
             },
             "dropped_pairs": self.dropped_pairs,
             "base": self.base,
+            "data": dataclasses.asdict(self.data) if self.data else None,
+            "given_tokenizer": self.given_tokenizer,
             "recipe": self.recipe.to_dict(),
             "parameters": self.parameters,
             "vocab_size": self.tokenizer.vocab_size,

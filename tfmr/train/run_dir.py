@@ -27,6 +27,7 @@ FILES = {
     "scores.json": "the evaluation scores and the metadata of the run",
     "samples.tsv": "source, reference, hypothesis and chrF of test sentences at equal intervals",
     "data.json": "the report on your own files: lengths, what was not used, and why",
+    "lengths.png": "the lengths of the sentences of your own files as a picture",
     VALID_SET: "the validation set that was held out of your own files, or given with them",
     TEST_SET: "the test set, likewise; `evaluate` scores it by default",
     "tokens": "the training set as token ids",
