@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 
 from tfmr.attention import causal_mask
+from tfmr.data import pocket
+from tfmr.data.report import DataReport
+from tfmr.data.tokenizer import Tokenizer
 from tfmr.figures import analysis, architecture, attention, layers, position, recurrence, training
 from tfmr.figures.complexity import accuracy_panels, paths, relative_time
 from tfmr.figures.cost import Scaling, attention_cost, corpus_size, decoding_cost
@@ -21,6 +24,7 @@ from tfmr.figures.decoding import (
 from tfmr.figures.devices import attention_tiles, memories, roofline
 from tfmr.figures.division import held, pipeline, ring
 from tfmr.figures.family import change_effects, distance_ranges
+from tfmr.figures.lengths import length_histograms
 from tfmr.figures.model import parameter_counts, transformer_shapes
 from tfmr.figures.parallel import stored_bytes
 from tfmr.figures.primer import (
@@ -46,6 +50,7 @@ GERMAN = re.findall(r"\S+", "Ein Mann mit einem orangefarbenen Hut , der etwas a
 ENGLISH = re.findall(r"\S+", "A man in an orange hat star ring at something . <eos>")
 SENTENCE = re.findall(r"\S+", "A dog ate the food because it was hungry")
 WELL = ["All", "is", "well"]
+POCKET_WORDS = Tokenizer.words(text for pair in pocket.generate("en-fr", 2000, 0) for text in pair)
 DOG = ["the", "tall", "dog", "barks"]
 
 
@@ -415,6 +420,9 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     ),
     "length_penalty": penalties,
     "lens_table": lens,
+    "length_histograms": lambda: length_histograms(
+        DataReport.of(pocket.split("en-fr", 300, 30, 30), POCKET_WORDS, 30)
+    ),
     "loss_gallery": lambda: training.loss_gallery(
         {name: [[(0, 6.9, 6.8), (40, 0.2, 0.3)]] for name in ("healthy", "200 pairs", "no shift")}
     ),

@@ -131,7 +131,8 @@ def test_the_opener_has_the_question_and_all_words_of_the_notebook(chapter: Visi
     assert question.count() == 1
     assert re.fullmatch(r"[A-Z].{15,}\?", question.inner_text(), re.DOTALL)
     labels = page.locator(".opener .opener-label").all_text_contents()
-    kind = "appendix" if name == "common-mistakes.html" else "chapter"
+    appendices = ("common-mistakes.html", "your-own-data.html")
+    kind = "appendix" if name in appendices else "chapter"
     assert labels == ["Prerequisites", f"After this {kind}", "Time"]
     first = (
         nbformat.read(ROOT / "book" / name.replace(".html", ".ipynb"), 4)

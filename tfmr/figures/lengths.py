@@ -1,5 +1,7 @@
 """The lengths of the sentences of a corpus."""
 
+import math
+
 from tfmr.data.report import SIDES, DataReport
 from tfmr.figures.style import Figure, figure, styled
 
@@ -15,14 +17,18 @@ def length_histograms(report: DataReport) -> Figure:
     width = -(-longest // BINS)
     bins = -(-longest // width)
     edges = [0.5 + width * n for n in range(bins + 1)]
+    smallest = min(100 / sum(sets["source"].values()) for sets in report.histograms.values())
     fig, panels = figure(columns=2, height=2.6, sharey=True)
     for axes, side in zip(panels, SIDES, strict=True):
         for name, sets in report.histograms.items():
             shares = [0.0] * bins
             for length, count in sets[side].items():
                 shares[(length - 1) // width] += 100 * count / sum(sets[side].values())
-            axes.stairs(shares, edges, label=name, linewidth=1.5)
-        axes.set(xlabel=f"{side} tokens", xlim=(0, edges[-1]))
+            drawn = [share or math.nan for share in shares]
+            axes.stairs(drawn, edges, baseline=smallest / 2, label=name, linewidth=1.5)
+        # On a logarithmic axis, one long sentence among many is visible.
+        axes.set(xlabel=f"{side} tokens", xlim=(0, edges[-1]), yscale="log")
+        axes.set_ylim(smallest / 2, 100)
     panels[0].set(ylabel=f"% of sentences per {width} tokens" if width > 1 else "% of sentences")
     panels[1].legend()
     medians = "; ".join(
