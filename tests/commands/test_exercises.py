@@ -1,10 +1,11 @@
 """``exercises``: the list, the file of stubs, and the check of a file."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tfmr.exercises import ch04, guard
+from tfmr.exercises import ch04, guard, sandbox
 from tfmr.exercises.chapters import chapter_numbers, exercises_of, find_chapter
 from tfmr.exercises.exercise import LEVELS, Numbers
 
@@ -103,4 +104,52 @@ def test_a_file_that_cannot_be_checked(
 )
 def test_invalid_arguments(rejected, arguments: list[str], words: list[str]) -> None:
     line = rejected("exercises", *arguments)
+    assert all(word in line for word in words)
+
+
+def test_a_folder_of_submissions_is_marked(command, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("homework").mkdir()
+    Path("homework/ada.py").write_text('CHAPTER = "04"\nanother_query = [0.663, 2.229]\n', "utf-8")
+    out, _ = command("exercises", "mark", "homework", "--unsandboxed")
+    assert out.splitlines()[0] == "ada: 1 of 6 right"
+    assert "homework-marks: marks.csv, class.html and" in out
+    files = [path.name for path in sorted(Path("homework-marks").rglob("*.*"))]
+    assert files == ["class.html", "ada.html", "marks.csv"]
+
+    shutil.rmtree("homework-marks")
+    Path("homework/bob.pdf").touch()
+    with pytest.raises(SystemExit) as stop:
+        command("exercises", "mark", "homework", "--unsandboxed")
+    assert stop.value.code == 1
+    ada, bob, _ = capsys.readouterr().out.splitlines()
+    assert ada == "ada: 1 of 6 right"
+    assert bob == "bob: not marked; expected a notebook or a Python file, got bob.pdf"
+
+
+def test_submissions_are_not_run_without_a_sandbox(
+    rejected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "find_sandbox", lambda: None)
+    Path("homework").mkdir()
+    Path("homework/ada.py").write_text("open('run', 'w')\n", "utf-8")
+    line = rejected("exercises", "mark", "homework")
+    assert all(word in line for word in ("bubblewrap", "--unsandboxed"))
+    assert [path.name for path in Path().iterdir()] == ["homework"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["folder", "homework"]),
+        (["absent"], ["absent", "cannot read"]),
+        (["empty"], ["empty folder", "ada.ipynb"]),
+        (["full"], ["full-marks already exists"]),
+        (["full", "--seconds", "0"], ["positive", "0"]),
+    ],
+)
+def test_a_folder_that_cannot_be_marked(rejected, arguments: list[str], words: list[str]) -> None:
+    for folder in ("empty", "full", "full-marks"):
+        Path(folder).mkdir()
+    Path("full/ada.py").touch()
+    line = rejected("exercises", "mark", *arguments)
     assert all(word in line for word in words)
