@@ -17,7 +17,7 @@ from tfmr.exercises.sandbox import Submission, find_sandbox
 SANDBOX = find_sandbox()
 needs_sandbox = pytest.mark.skipif(SANDBOX is None, reason="needs bubblewrap or user namespaces")
 
-CHAPTERS = ("04", "07", "10", "12")
+CHAPTERS = ("04", "10", "12")
 """Their answers return tensors, arrays, lists and modules, and call functions of the probes."""
 ANSWERS = """\
 import importlib, sys
@@ -43,7 +43,7 @@ def test_answers_get_the_same_verdict_as_in_the_process_of_the_reader(
                     name = f"{kind}_{chapter}_{key}_{at}"
                     code.append(f"{name} = answer({chapter!r}, {kind!r}, {key!r}, {at})")
                     answers.append((exercise, name, answer if kind == "RIGHT" else answer[0]))
-    assert len(answers) > 150
+    assert len(answers) > 120
     # Without a sandbox, because the answers are made from the solutions.
     with Submission((), 600.0) as submission:
         names = [name for _, name, _ in answers]
