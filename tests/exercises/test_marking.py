@@ -129,8 +129,9 @@ def test_only_what_the_answers_need_is_run_of_a_notebook(tmp_path: Path) -> None
         "1 / 0\nunused = 1 / 0",
         "factor = 1\nfactor *= m.floor(1.5)\nclass Numbers:\n    values = [0.663, 2.229]",
         "this is not Python",
-        "def helper():\n    return [factor * each for each in Numbers.values]",
-        "!ls\nanother_query = helper()\nch04.q1.check(another_query)",
+        "ids = each = unused = 1 / 0",
+        "def helper(ids):\n    unused = ids\n    return [factor * each for each in Numbers.values]",
+        "!ls\nanother_query = helper(1)\nch04.q1.check(another_query)",
     )
     found = marked(path)
     assert (found.right, found.problem) == (1, "")
@@ -165,8 +166,8 @@ def test_answers_before_an_error_in_a_file_are_marked(tmp_path: Path) -> None:
 
 def test_after_an_exit_the_other_answers_are_checked_in_a_new_process(tmp_path: Path) -> None:
     path = tmp_path / "ada.py"
-    code = f"{RIGHT}def attention(q, k, v):\n    import os\n    os._exit(0)\ndecoder_mask = 3\n"
-    path.write_text(HEADER + code, "utf-8")
+    code = "def attention(q, k, v):\n    import os\n    os._exit(0)\ndecoder_mask = lambda ids: 3\n"
+    path.write_text(HEADER + RIGHT + code, "utf-8")
     found = marked(path)
     assert kinds(found)[:3] == ["right", "raised", "wrong"]
     assert found.problem.startswith("exercise 4.2 was stopped: its process ended")

@@ -279,15 +279,17 @@ def keep_needed(trees: Sequence[ast.Module], needed: set[str]) -> None:
     for tree in reversed(trees):
         for statement in reversed(tree.body):
             nodes = list(ast.walk(statement))
+            names = [each for each in nodes if isinstance(each, ast.Name)]
+            used = {each.id for each in names}
+            bound = {each.id for each in names if isinstance(each.ctx, ast.Store)}
             if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+                # What is bound inside is local.
+                used -= bound | {each.arg for each in nodes if isinstance(each, ast.arg)}
                 bound = {statement.name}
-            else:
-                aliases = [each for each in nodes if isinstance(each, ast.alias)]
-                bound = {(each.asname or each.name).partition(".")[0] for each in aliases}
-                names = [each for each in nodes if isinstance(each, ast.Name)]
-                bound |= {each.id for each in names if isinstance(each.ctx, ast.Store)}
+            aliases = [each for each in nodes if isinstance(each, ast.alias)]
+            bound |= {(each.asname or each.name).partition(".")[0] for each in aliases}
             if bound & needed:
-                needed |= {each.id for each in nodes if isinstance(each, ast.Name)}
+                needed |= used
             else:
                 tree.body.remove(statement)
 
