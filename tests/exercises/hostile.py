@@ -72,7 +72,7 @@ HOSTILE = {
     ),
     "opens a connection": (
         "import socket\nanother_query = socket.create_connection(('127.0.0.1', PORT), 5)",
-        "OSError",
+        "Errno",
     ),
     "kills its parent": (
         "import os\nos.kill(os.getppid(), 9)\nanother_query = 1 / 0",
