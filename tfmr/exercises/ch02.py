@@ -66,8 +66,8 @@ q2 = Function(
     number=2,
     title="An LSTM with two gates",
     level=1,
-    task="The LSTM can do with one gate fewer: what is written is what is not kept, so the input "
-    "gate is 1 − f. Write a step of this LSTM.",
+    task="A variant of the LSTM has one gate fewer: its input gate is 1 − f, so a component is "
+    "written to the extent that it is not kept. Write a step of this LSTM.",
     name="coupled_step",
     stub='''\
 def coupled_step(x, h, c, w_x, w_h, b):

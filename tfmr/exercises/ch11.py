@@ -308,7 +308,7 @@ q7 = Predict(
     task="A small network learns the last digit of the sum of two digits, with Adam and gradients "
     "clipped to the norm 1. After 200 steps its loss is about 0.02; chance level is ln 10 = "
     "2.303. Now clip to the norm 0.001. What is the loss after 200 steps? Predict first; the check "
-    "then trains both, three times.",
+    "then trains with both thresholds, three times each.",
     name="prediction",
     stub="""\
 # a: above 2: with gradients this small, the network hardly learns
