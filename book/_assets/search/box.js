@@ -5,6 +5,8 @@
 
 (() => {
   const { create, mark, snippet } = window.bookSearch;
+  const NOTHING = "No section matches. Try fewer or other words, or start here:";
+  const SUGGESTED = 6;
   const HELP = "Type a term or a question, for example: why divide by √d_k";
 
   function make(tag, attributes = {}, ...children) {
@@ -51,13 +53,14 @@
     function show() {
       const query = field.value.trim();
       const found = engine && query ? engine.search(query, limit) : [];
-      list.replaceChildren(...found.map(option));
+      const suggested = engine && query && !found.length ? engine.suggest(query, SUGGESTED) : [];
+      list.replaceChildren(...[...found, ...suggested].map(option));
       list.scrollTop = 0;
-      field.setAttribute("aria-expanded", String(found.length > 0));
+      field.setAttribute("aria-expanded", String(list.children.length > 0));
       select(found.length ? 0 : -1);
       if (!query) state.textContent = HELP;
       else if (!engine) start();
-      else if (!found.length) state.textContent = "No section matches. Try fewer or other words.";
+      else if (!found.length) state.textContent = NOTHING;
       else if (found.length === limit) state.textContent = `The first ${limit} results`;
       else state.textContent = found.length === 1 ? "1 result" : `${found.length} results`;
     }

@@ -6,13 +6,14 @@
 window.bookSearch = {};
 
 (() => {
-  const FIELDS = { title: 5, page: 1, text: 1, code: 0.2 };
-  const KINDS = [1, 0.9, 0.6, 0.3, 0.06]; // section, glossary term, exercise, references, API
-  const NAMED = [1, 0.9, 0.6, 0.3, 1]; // the same for a query that has a name, such as masked_fill
+  const FIELDS = { title: 3, page: 3, text: 1, code: 0.2 };
+  const KINDS = [1, 0.8, 0.4, 0.3, 0.06]; // section, glossary term, exercise, references, API
+  const NAMED = [...KINDS.slice(0, 4), 1]; // the same for a query with a name of the book, such as masked_fill
   const NAME = /\w\w[_.][a-z]|[a-z][A-Z]/; // d_k is a size, not a name of the package
   const MEANING = 0.6; // the weight of a word that the reader did not type
   const LONGEST = 200; // characters of a query
   const SNIPPET = 170; // characters
+  const STARTS = ["common-mistakes.html", "glossary.html", "index.html"];
 
   const WORD = /\d+(?:\.\d+)+|[\p{L}\p{N}_]+(?:[-‐‑'’][\p{L}\p{N}_]+)*/gu;
 
@@ -49,7 +50,7 @@ window.bookSearch = {};
       return known.get(word);
     });
 
-  async function create({ pages, entries, common, meanings, ignored }) {
+  async function create({ pages, entries, common, meanings, ignored, korean }) {
     const library = new window.MiniSearch({
       fields: Object.keys(FIELDS),
       tokenize,
@@ -67,17 +68,40 @@ window.bookSearch = {};
       return { id, kind, title, text: restored(text), code, page, address: address + (anchor && `#${anchor}`) };
     });
     await library.addAllAsync(rows, { chunkSize: 40 }); // the page answers between the chunks
+    const counts = new Map(); // in how many entries a term occurs
+    for (const { title, text, code } of rows) {
+      for (const term of new Set(tokenize(`${title} ${text} ${code}`))) counts.set(term, (counts.get(term) ?? 0) + 1);
+    }
+    const rarity = (term) => Math.log(1 + rows.length / (counts.get(term) ?? 1));
     const unsaid = new Set(ignored.flatMap(tokenize));
     const said = Object.entries(meanings).map(([phrase, meaning]) => ({
       phrase: ` ${tokenize(phrase).join(" ")} `,
       meaning: tokenize(meaning).filter((term) => !unsaid.has(term)),
     }));
 
+    // Korean terms, the longest first, so that the term for self-attention comes before that for attention. What
+    // follows a term in its word are particles.
+    const english = new Map(Object.entries(korean).flatMap(([term, names]) => names.map((name) => [name.replace(/ /g, ""), term])));
+    const hangul = [...english.keys()].sort((a, b) => b.length - a.length).map((name) => [...name].join("[ -]?"));
+    const names = new RegExp(`(?<![가-힣])(?:${hangul.join("|")})[가-힣]*`, "gu");
+    const translated = (query) =>
+      query.normalize("NFC").replace(names, (found) => {
+        const name = found.replace(/[ -]/g, "");
+        let end = name.length;
+        while (!english.has(name.slice(0, end))) end -= 1;
+        return ` ${english.get(name.slice(0, end))} `;
+      });
+
     /** What a query asks for: for each of its words the terms that stand for it, and the weight of each term. */
     function read(query) {
-      const typed = words(query.slice(0, LONGEST)).map(terms);
+      const typed = words(query).map(terms);
       const telling = typed.filter((group) => group.some((term) => !unsaid.has(term)));
       const groups = (telling.length ? telling : typed).map((group) => new Set(group));
+      // "self attention" also means "self-attention", if the book has this word.
+      groups.slice(1).forEach((group, before) => {
+        const whole = [...groups[before]].at(-1) + [...group].at(-1);
+        if (counts.has(whole)) [groups[before], group].forEach((part) => part.add(whole));
+      });
       const weights = new Map(groups.flatMap((group) => [...group]).map((term) => [term, 1]));
       const line = ` ${typed.flat().join(" ")} `;
       for (const { phrase, meaning } of said) {
@@ -90,22 +114,29 @@ window.bookSearch = {};
       return { groups, weights };
     }
 
-    function search(query, limit) {
+    function search(typed, limit) {
+      const query = translated(typed.slice(0, LONGEST));
       const { groups, weights } = read(query);
       const last = [...weights].findLast(([, weight]) => weight === 1)?.[0];
-      const kinds = NAME.test(query) ? NAMED : KINDS;
+      const named = words(query).some((word) => NAME.test(word) && counts.has(terms(word).at(-1)));
+      const kinds = named ? NAMED : KINDS;
+      const unknown = (term) => weights.get(term) === 1 && !counts.has(term);
       const found = library.search([...weights.keys()].join(" "), {
         tokenize: (line) => line.split(" "),
         boost: FIELDS,
         boostTerm: (term) => weights.get(term),
         boostDocument: (id) => kinds[rows[id].kind],
-        prefix: (term) => weights.get(term) === 1 && (term === last || term.length > 3),
-        fuzzy: (term) => (weights.get(term) === 1 && term.length > 4 ? 0.2 : false),
+        // A word that the book has is meant as it is; the last one may not be complete.
+        prefix: (term) => term === last || (unknown(term) && term.length > 3),
+        fuzzy: (term) => (unknown(term) && term.length > 4 ? 0.2 : false),
       });
-      // A section with all the words of the query ranks before one that has a single word in its title.
+      // A section with all the words of the query ranks before one that has a single word in its title; a rare word
+      // counts more than a common one.
+      const telling = (group) => Math.max(...[...group].map((term) => (weights.get(term) === 1 ? rarity(term) : 0)));
+      const sum = (some) => some.reduce((total, group) => total + telling(group), 0);
       const rank = ({ score, queryTerms }) => {
         const covered = groups.filter((group) => queryTerms.some((term) => group.has(term)));
-        return score * (0.2 + covered.length / groups.length) ** 2;
+        return score * (0.2 + sum(covered) / sum(groups)) ** 2;
       };
       const order = found.map((hit) => [rank(hit), hit]).sort(([a], [b]) => b - a);
       return order.slice(0, limit).map(([, { id, terms, queryTerms }]) => {
@@ -114,7 +145,15 @@ window.bookSearch = {};
         return { ...rows[id], matched: meant.length ? meant : terms };
       });
     }
-    return { search };
+
+    /** What to offer for a query without results: sections with similar words, and the pages to start from. */
+    function suggest(query, limit) {
+      const options = { tokenize, boost: FIELDS, boostDocument: (id) => KINDS[rows[id].kind], fuzzy: 0.4 };
+      const similar = library.search(query.slice(0, LONGEST), options).slice(0, limit - STARTS.length);
+      const starts = STARTS.map((address) => rows.find((row) => row.address === address)).filter(Boolean);
+      return [...similar.map(({ id, terms }) => ({ ...rows[id], matched: terms })), ...starts.map((row) => ({ ...row, matched: [] }))];
+    }
+    return { search, suggest };
   }
 
   /** The text in pieces, [piece, whether it matches], shortened around the most matches. */
