@@ -127,6 +127,46 @@ def test_the_right_section_is_among_the_first_three(
     assert len(missed) <= misses, missed
 
 
+@pytest.mark.parametrize(
+    ("who", "least", "misses"), [("symptom", 22, 0), ("forum", 40, 4), ("korean", 12, 0)]
+)
+def test_the_right_section_is_first(dialog: Locator, who: str, least: int, misses: int) -> None:
+    """For symptoms, for questions of forums and interviews, and for Korean terms."""
+    asked = [row for row in QUERIES if row["asked by"] == who]
+    assert len(asked) >= least
+    missed = {
+        row["query"]: found
+        for row in asked
+        if not set(found := type_in(dialog, row["query"])[:1]) & set(row["sections"].split())
+    }
+    assert len(missed) <= misses, missed
+
+
+LATIN = {"bf16", "chrF", "GELU", "GRU", "LSTM", "RMSNorm", "SwiGLU"}
+"""Terms that Korean texts write in Latin letters only."""
+
+
+def test_every_term_of_the_glossary_has_one_or_more_korean_names() -> None:
+    terms = re.findall(r"^### (.+)", (ROOT / "book/glossary.md").read_text("utf-8"), re.MULTILINE)
+    assert set(WORDS["korean"]) == set(terms) - LATIN
+    names = [name.replace(" ", "") for names in WORDS["korean"].values() for name in names]
+    assert len(names) == len(set(names)), "a name of two terms leads to one of them only"
+    assert all(re.fullmatch("[가-힣]+", name) for name in names)
+
+
+def test_a_search_without_results_suggests(dialog: Locator) -> None:
+    starts = ["common-mistakes.html", "glossary.html", "index.html"]
+    assert type_in(dialog, "注意力机制") == starts
+    assert state(dialog).startswith("No section matches.")
+    assert dialog.get_by_role("combobox").get_attribute("aria-activedescendant") is None
+    similar = type_in(dialog, "sofmtaks")
+    assert similar[0] == "00-primer.html#softmax"
+    assert similar[-3:] == starts
+    dialog.page.keyboard.press("ArrowDown")
+    dialog.page.keyboard.press("Enter")
+    dialog.page.wait_for_url("**/00-primer.html#softmax")
+
+
 def test_prose_comes_before_the_api(dialog: Locator) -> None:
     for query in ("attention", "encoder", "mask", "learning rate", "position"):
         found = type_in(dialog, query)[:6]
@@ -345,7 +385,8 @@ ANNOUNCED = [
     ("   ", "Type a term or a question"),
     ("?!…", "No section matches"),
     ("xqzwvk", "No section matches"),
-    ("주의 집중", "No section matches"),
+    ("주의 집중", "results"),
+    ("한국어", "No section matches"),
     ("注意力机制", "No section matches"),
     ("внимание", "No section matches"),
     ("🤖🔍", "No section matches"),
@@ -361,7 +402,7 @@ def test_any_text_gets_an_answer(visit: Visit, dialog: Locator) -> None:
     for query, announced in ANNOUNCED:
         found = type_in(dialog, query)
         assert announced in state(dialog), query[:80]
-        assert bool(found) == ("result" in state(dialog)), query[:80]
+        assert found or not query.strip(), query[:80]
         assert dialog.locator("img").count() == 0
         assert visit.errors == []
 
