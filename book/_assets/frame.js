@@ -252,6 +252,27 @@ for (const details of all("details")) details.addEventListener("toggle", markAre
 if (document.readyState === "complete") markAreas();
 else addEventListener("load", markAreas);
 
+// Where the page has no margin, a term of the glossary opens its note below the paragraph, and closes it again.
+
+const margin = matchMedia("(min-width: 1276px)");
+for (const link of all(".noted > p a[href*='glossary.html#']")) {
+  const note = link.closest(".noted").querySelector(`[data-of="${CSS.escape(decodeURIComponent(link.hash.slice(1)))}"]`);
+  if (!note) continue;
+  const show = (open) => {
+    note.classList.toggle("open", open);
+    if (margin.matches) link.removeAttribute("aria-expanded");
+    else link.setAttribute("aria-expanded", String(open));
+  };
+  show(false);
+  margin.addEventListener("change", () => show(false));
+  link.addEventListener("click", (event) => {
+    if (margin.matches || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    if (!note.querySelector("a")) note.append(" ", Object.assign(document.createElement("a"), { href: link.href, textContent: "Glossary" }));
+    show(!note.classList.contains("open"));
+  });
+}
+
 // The contents of the page follow the reader.
 
 const contents = one("#pst-page-toc-nav");

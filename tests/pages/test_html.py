@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from base64 import b64encode
 from html import unescape
 from io import BytesIO
@@ -15,10 +16,11 @@ from docutils import nodes
 from docutils.utils import new_document
 from PIL import Image
 
+import tfmr
 from tests.pages.conftest import SITE, page_names
 from tests.pages.reference import TO_READ
 from tools import ROOT
-from tools.site import figures, formulas, icons, styles
+from tools.site import figures, formulas, head, icons, styles
 
 TEXTS = {name: (SITE / name).read_text("utf-8") for name in page_names()}
 LAYOUT = (ROOT / "book/_templates/layout.html").read_text("utf-8")
@@ -46,17 +48,36 @@ def test_no_button_and_no_link_is_dead(text: str) -> None:
     assert re.findall(r'<a [^>]*href="(?:|None)"[^>]*>', text) == []
 
 
-def test_a_page_has_a_head_a_title_and_the_contents_of_the_book(text: str) -> None:
-    head, _, body = text.partition("</head>")
-    [title] = re.findall(r"<title>([^<]*)</title>", head)
+def test_a_page_has_a_head_a_title_the_contents_of_the_book_and_its_version(text: str) -> None:
+    start, _, body = text.partition("</head>")
+    [title] = re.findall(r"<title>([^<]*)</title>", start)
     assert title.count("The Executable Transformer") == 1
-    [description] = re.findall(r'<meta name="description" content="([^"]*)"', head)
+    [description] = re.findall(r'<meta name="description" content="([^"]*)"', start)
     assert 10 < len(unescape(description)) <= 220
-    assert re.search(r'<link rel="icon" href="[^"]*favicon\.svg\?v=\w{8}"', head)
-    assert '<html lang="en"' in head
+    assert re.search(r'<link rel="icon" href="[^"]*favicon\.svg\?v=\w{8}"', start)
+    assert '<html lang="en"' in start
     assert "<h1" in body
     sidebar = body.partition('id="pst-primary-sidebar"')[2].partition("<main")[0]
     assert sidebar.count('class="reference internal"') > 10
+    [edition] = re.findall(r'<p class="edition">([^<]*)</p>', body)
+    assert edition.startswith(f"Version {tfmr.__version__}")
+
+
+def test_the_edition_has_the_date_and_the_name_of_the_last_commit(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+        command = ["git", "-C", str(tmp_path), *identity, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    version = f"Version {tfmr.__version__}"
+    assert head.edition(tmp_path) == version
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "--date=2026-03-01T12:00:00", "-m", "Begin")
+    head.edition.cache_clear()
+    assert re.fullmatch(
+        rf"{version} of \d{{4}}-\d\d-\d\d, commit {git('rev-parse', '--short', 'HEAD')}",
+        head.edition(tmp_path),
+    )
 
 
 def test_a_page_to_read_has_contents_and_leads_to_its_neighbours() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from docutils import nodes
 from docutils.utils import new_document
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.pages.conftest import Visit
 from tools.notebooks import chapters
@@ -97,7 +97,10 @@ def test_only_the_first_link_of_a_page_has_a_note() -> None:
         nodes.section("", linked("glossary.html#t1"), linked("bibliography.html#a-paper")),
         nodes.section("", linked("glossary.html#unknown"), linked("glossary.html#t2")),
     )
-    shown = [f"<p><b>{name}</b></p>" for name in ("t1", "a paper", "t2")]
+    shown = [
+        f'<p data-of="{anchor}"><b>{name}</b></p>'
+        for anchor, name in (("t1", "t1"), ("a-paper", "a paper"), ("t2", "t2"))
+    ]
     assert [re.sub("</?div[^>]*>", "", note) for note in found] == shown
     assert all('role="note"' in note for note in found)
 
@@ -142,6 +145,35 @@ def test_every_note_of_a_paragraph_is_about_a_link_in_it(visit: Visit) -> None:
     paragraph = page.locator(".noted", has_text="Its key describes the properties by which")
     terms = paragraph.locator(".margin-notes b").all_text_contents()
     assert terms == ["query", "key", "value"]
+
+
+def test_a_term_opens_its_note_where_there_is_no_margin(phone: Visit) -> None:
+    page = phone.open("04-self-attention.html", width=390)
+    box = page.locator(".noted", has=page.locator("[data-of=query]"))
+    link = box.locator("p a[href$='glossary.html#query']").first
+    note = box.locator("[data-of=query]")
+    address = page.url
+    expect(link).to_have_attribute("aria-expanded", "false")
+    link.tap()
+    expect(note).to_be_visible()
+    expect(link).to_have_attribute("aria-expanded", "true")
+    expect(box.locator(".margin-notes p:visible")).to_have_count(1)
+    below = (note.bounding_box() or {"y": 0})["y"], (link.bounding_box() or {"y": 0})["y"]
+    assert below[0] > below[1]
+    link.tap()
+    expect(note).to_be_hidden()
+    assert page.url == address
+    link.tap()
+    note.get_by_role("link", name="Glossary").tap()
+    page.wait_for_url("**/glossary.html#query")
+
+
+def test_a_term_beside_its_note_leads_to_the_glossary(visit: Visit) -> None:
+    page = visit.open("04-self-attention.html")
+    link = page.locator(".noted > p a[href$='glossary.html#query']").first
+    assert link.get_attribute("aria-expanded") is None
+    link.click()
+    page.wait_for_url("**/glossary.html#query")
 
 
 def test_narrow_pages_and_paper_have_no_notes(visit: Visit) -> None:

@@ -1,6 +1,8 @@
 """The head of a page: its description, its addresses, and the typefaces that it needs first."""
 
 import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from functools import cache, partial
 from hashlib import sha256
@@ -11,6 +13,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
+from tfmr import __version__
 from tools import ROOT, published
 from tools.site import LANGUAGE
 from tools.site.card import CARD
@@ -68,6 +71,17 @@ def asset(app: Sphinx, pathto: Callable[..., str], name: str) -> str:
     return f"{pathto(f'_static/{name}', 1)}?v={made}"
 
 
+@cache
+def edition(root: Path) -> str:
+    """The version of the book, with the date and the name of its last commit if Git knows them."""
+    version = f"Version {__version__}"
+    if not shutil.which("git"):
+        return version
+    command = ["git", "log", "-1", "--format=%cs, commit %h"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    return f"{version} of {done.stdout.strip()}" if done.returncode == 0 else version
+
+
 def describe_page(
     app: Sphinx,
     pagename: str,
@@ -78,6 +92,7 @@ def describe_page(
     """Add what search engines and messengers display, and what the template draws and loads."""
     context["icon"] = icon
     context["asset"] = partial(asset, app, context["pathto"])
+    context["edition"] = edition(Path(app.srcdir))
     text = (
         description(doctree)
         if doctree is not None

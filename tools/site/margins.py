@@ -2,8 +2,8 @@
 
 The first link of a page to a term of the glossary or to a paper puts a note beside its paragraph:
 the first sentence of the definition, or the title of the paper. The style sheet shows the notes
-that have room beside the paragraph. Narrow pages and paper show no notes: there, the links lead to
-the same text.
+that have room beside the paragraph. Where there is no margin, a link to the glossary opens its note
+below the paragraph (see ``book/_assets/frame.js``); paper shows no notes.
 """
 
 import re
@@ -80,11 +80,11 @@ def add_notes(document: nodes.document, env: BuildEnvironment) -> None:
             for link in paragraph.findall(nodes.reference)
             if (found := LINK.search(link.get("refuri", "")))
         )
-        notes = dict.fromkeys(texts[page].get(anchor, "") for page, anchor in map(groups, links))
-        new = [note for note in notes if note and note not in noted]
+        notes = {texts[page].get(anchor, ""): anchor for page, anchor in map(groups, links)}
+        new = {note: anchor for note, anchor in notes.items() if note and note not in noted}
         if new:
             noted.update(new)
-            html = "".join(f"<p>{note}</p>" for note in new)
+            html = "".join(f'<p data-of="{anchor}">{note}</p>' for note, anchor in new.items())
             box = nodes.container(classes=["noted"])
             paragraph.replace_self(box)
             box += paragraph
