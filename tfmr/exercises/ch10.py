@@ -280,8 +280,8 @@ prediction = None  # "a", "b" or "c"
     ),
     answer="c",
     remark="The logits have a standard deviation of √512 = 22.6. The largest of 1,000 is about 73, "
-    "and the softmax gives it almost all of the probability. The label has a logit of about 0, so "
-    "the loss is about 73: the untrained model is certain, and wrong.",
+    "and the softmax gives it most of the probability. The label has a logit of about 0, so "
+    "the loss is about 73: the untrained model is confident, and wrong.",
     options={
         "a": "below 10",
         "b": "between 10 and 30",
