@@ -133,7 +133,7 @@ def encoder_layer(x, keep, w_q, w_k, w_v, w_o, w_1, w_2):
     raise NotImplementedError
 ''',
     hints=(
-        "Write the seven steps of the section *One block by hand* one after the other, without its "
+        "Write the steps of the section *One block by hand* one after the other, without its "
         "numbers.",
         "The mask is added to this section. Which step comes right before the softmax, and which "
         "axis of the scores belongs to the keys?",
@@ -191,9 +191,8 @@ q4 = Function(
     number=4,
     title="Find the bug in the stack",
     level=1,
-    task="With the encoder below, six blocks translate no better than one, although training takes "
-    "six times as long. After the backward pass, the gradients of the first five blocks are "
-    "missing. Repair the code.",
+    task="With the encoder below, six blocks translate no better than one. After the "
+    "backward pass, the gradients of the first five blocks are missing. Repair the code.",
     name="encode",
     stub=f"""\
 # Find the bug in this code, and repair it: x is (batch, length, d), keep
@@ -290,16 +289,18 @@ q6 = Predict(
 prediction = None  # "a", "b" or "c"
 """,
     hints=(
-        "What do the attention weights of a position look like before training: nearly uniform, or "
-        "concentrated on one token?",
-        "If two positions have nearly the same attention weights, what do they receive?",
+        "The output of attention is a weighted average of values. Does an average of all positions "
+        "differ from position to position as much as the values do?",
+        "Before training, two positions have nearly the same attention weights. What do they "
+        "receive?",
         "Without the residual connection, is there another way for a position to keep its own "
         "vector?",
     ),
     answer="c",
     remark="Before training the attention weights are nearly uniform, so every position receives "
-    "nearly the same average. The residual connection adds the vector of the position itself. "
-    "Without it, the next block gets nearly equal vectors, and their average differs even less.",
+    "nearly the same average. The residual connection around attention adds the vector of the "
+    "position itself. If only this connection is kept, the mean cosine is about 0.85; if only the "
+    "one around the feed-forward network is kept, it is 1.00.",
     options={
         "a": "below 0.5",
         "b": "between 0.5 and 0.9",
