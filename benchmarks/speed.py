@@ -25,8 +25,9 @@ from tqdm import tqdm
 
 from benchmarks import record
 from benchmarks.peers import PEERS, build
+from benchmarks.peers.ct2 import COMPUTE, CTranslate2
 from benchmarks.record import Record, Row
-from benchmarks.systems import Precision, Work, decoding, training
+from benchmarks.systems import Precision, Work, decoding, decoding_outside_pytorch, training
 from benchmarks.tables import NOTHING, Claims, grouped, markdown, select
 from benchmarks.timing import device_clock, ratio, run_in_new_process, time_interleaved
 from benchmarks.workload import (
@@ -64,6 +65,9 @@ BEAM = 4
 HIGHEST, MEDIUM = Arithmetic("fp32", "highest"), Arithmetic("fp32", "medium")
 """The ends of PyTorch's setting for fp32 matrices."""
 CHOSEN = "chosen by tfmr"
+UNUSED = "not PyTorch"
+DECODER = "ctranslate2"
+"""A system that only decodes, on a CPU; it is not written in PyTorch."""
 FP32_ERROR = 1e-6
 """The largest relative error of a matrix multiplication that counts as fp32."""
 EXAMPLE = collate([([5, 6, 7, 8], [9, 10, 11]), ([12, 13], [14, 15, 16, 17, 18])])
@@ -74,16 +78,16 @@ class Variant(NamedTuple):
     """A system in one of its settings."""
 
     system: str
-    precision: Precision
+    precision: Precision | Literal["int8"]
     float32_matmul_precision: str
-    """:data:`CHOSEN`, or the value of PyTorch's setting."""
+    """:data:`CHOSEN`, :data:`UNUSED`, or the value of PyTorch's setting."""
 
 
 @dataclass
 class PreparedTask:
     """What every system does in round ``k``, and how much work that is."""
 
-    work: dict[tuple[str, Precision], Work] = field(default_factory=dict)
+    work: dict[tuple[str, Precision | Literal["int8"]], Work] = field(default_factory=dict)
     """By system and precision."""
     parameters: dict[str, int] = field(default_factory=dict)
     tokens: list[int] = field(default_factory=list)
@@ -96,15 +100,16 @@ class PreparedTask:
 class Speed:
     """Measure training and decoding of tfmr, torch.nn.Transformer, Marian and x-transformers.
 
-    Every system is measured in fp32 and in bf16. Writes a record; python -m benchmarks.tables
+    Every system is measured in fp32 and in bf16. CTranslate2 only decodes on a CPU, and is measured
+    in fp32 and with 8-bit integers (int8). Writes a record; python -m benchmarks.tables
     renders it. Run this on an otherwise idle machine. To install the peers:
     pip install -e '.[bench]'
     """
 
     tasks: tuple[Task, ...] = TASKS
     """Tasks to measure."""
-    peers: tuple[str, ...] = PEERS
-    """Systems to compare tfmr with: torch, marian, x-transformers."""
+    peers: tuple[str, ...] = (*PEERS, DECODER)
+    """Systems to compare tfmr with: torch, marian, x-transformers, ctranslate2."""
     precisions: tuple[Precision, ...] | None = None
     """fp32, bf16 or both. Default: both, but fp32 alone on a CPU without bf16 instructions."""
     rounds: int | None = None
@@ -153,6 +158,9 @@ class Speed:
         for (system, precision), work in prepared.work.items():
             if system == OWN:
                 functions[Variant(system, precision, CHOSEN)] = work
+                continue
+            if system == CTranslate2.title:
+                functions[Variant(system, precision, UNUSED)] = work
                 continue
             for setting in exact if precision == "fp32" else (MEDIUM,):
                 variant = Variant(system, precision, setting.matmul)
@@ -227,7 +235,18 @@ class Speed:
             tokens=[number * STEPS] * len(turns),
             flops=[sum(decoding_flops(config, s, STEPS, beam) for s in turn) for turn in turns],
         )
-        for name, model in self._models(config).items():
+        models = self._models(config)
+        if DECODER in self.peers and self.device == "cpu":
+            own = models[OWN]
+            assert isinstance(own, Transformer)
+            for kind in COMPUTE:
+                decoder = CTranslate2(own, kind)
+                decoder.check_agreement(own, EXAMPLE)
+                prepared.work[decoder.title, kind] = decoding_outside_pytorch(
+                    decoder, turns, STEPS, beam
+                )
+                prepared.parameters[decoder.title] = own.count_parameters()
+        for name, model in models.items():
             for precision in self._precisions():
                 work = decoding(model, turns, STEPS, beam, precision)
                 if work is not None:
@@ -248,6 +267,8 @@ class Speed:
         torch.manual_seed(self.seed)
         models: dict[str, Translator] = {OWN: Transformer(replace(config, dropout=DROPOUT))}
         for name in self.peers:
+            if name == DECODER:
+                continue
             with HIGHEST.applied():
                 build(name, config, DROPOUT).check_agreement(EXAMPLE)
             peer = build(name, config, DROPOUT)
@@ -351,9 +372,13 @@ def table(rows: list[Row], settings: Row) -> list[str]:
         "target tokens without padding. The peak is the rate of one large matrix multiplication in "
         "the same precision, measured in each task; its range is over the tasks."
     ]
+    integers = [
+        {**row, "system": f"{row['system']}, int8"} for row in select(systems, precision="int8")
+    ]
+    systems = [row for row in systems if row["precision"] != "int8"]
     precisions = sorted(grouped(systems, "precision"), reverse=True)
     for precision in precisions:
-        own = select(systems, precision=precision)
+        own = select(systems, precision=precision) + (integers if precision == "fp32" else [])
         measured = "All systems" if any(row["system"] != OWN for row in own) else f"Only {OWN}"
         peak = _peak(select(rows, system=PEAK, precision=precision))
         parts += [f"**{measured} in {precision}.** {peak}", _comparison(own)]
@@ -411,14 +436,18 @@ def _peak(peaks: Sequence[Row]) -> str:
 
 
 def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
-    """The median time of every system is above that of tfmr."""
+    """The median time of every other system in PyTorch is above that of tfmr."""
     tasks = [{**row, "task": title(row)} for row in rows if row["system"] != PEAK]
     for (task, precision), own in grouped(tasks, "task", "precision").items():
         best = _fastest(own, "system")
+        best.pop(CTranslate2.title, None)
         tfmr = best.pop(OWN, None)
         if tfmr and best:
             lead = min(ratio(row["seconds"], tfmr["seconds"]).median for row in best.values())
-            yield f"tfmr is the fastest system in {task}, {precision}: {lead:.2f}", lead > 1
+            yield (
+                f"tfmr is the fastest system in PyTorch in {task}, {precision}: {lead:.2f}",
+                lead > 1,
+            )
 
 
 if __name__ == "__main__":

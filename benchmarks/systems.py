@@ -3,7 +3,7 @@
 import copy
 import functools
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Literal
 
@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from benchmarks.peers import Peer
+from benchmarks.peers.ct2 import CTranslate2
 from tfmr.data.batches import Batch, Batches
 from tfmr.decode import beam_search, greedy_search
 from tfmr.dtype import Arithmetic
@@ -79,6 +80,19 @@ class _PeerTraining:
         nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
         self.optimizer.step()
         return float(loss.detach())
+
+
+def decoding_outside_pytorch(
+    model: CTranslate2, sources: Sequence[Sequence[Sources]], steps: int, beam: int
+) -> Work:
+    """As :func:`decoding`, with the search of a system that has its own arithmetic."""
+    return _checked(
+        model.title,
+        sources,
+        steps,
+        lambda source: model.search(source, steps, beam).tolist(),
+        nullcontext,
+    )
 
 
 def decoding(

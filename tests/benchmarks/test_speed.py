@@ -1,12 +1,15 @@
 """The speed and quality benchmarks end to end on tiny models, and their workload."""
 
 import dataclasses
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from benchmarks import quality, record, speed, versus, workload
+from benchmarks.peers.ct2 import CTranslate2
 from benchmarks.quality import Quality
 from benchmarks.record import read
 from benchmarks.speed import CHOSEN, HIGHEST, OWN, PEAK, Speed, exact_settings, matmul_error
@@ -53,6 +56,36 @@ def test_every_system_is_measured_in_both_precisions(tmp_path: Path, in_process:
     text = "\n".join(speed.table(record["rows"], record["settings"]))
     for title in ("All systems in fp32", "All systems in bf16", "Mixed"):
         assert title in text
+
+
+def test_a_peer_that_is_not_installed_is_named(
+    tmp_path: Path, in_process: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    out = tmp_path / "speed.json"
+    with pytest.raises(TfmrError, match=r"ctranslate2 needs the package.*\[bench\].*--peers"):
+        Speed(tasks=("greedy",), peers=("ctranslate2",), rounds=1, out=out)()
+    assert not out.exists()
+
+
+def test_a_system_outside_pytorch_is_in_the_table_and_in_no_claim() -> None:
+    def row(system: str, precision: str, seconds: float) -> dict[str, Any]:
+        return {
+            **{"task": "greedy", "system": system, "precision": precision},
+            **{"seconds": [seconds] * 2, "tokens_per_second": 90.0},
+        }
+
+    rows = [
+        *(row(OWN, "fp32", 2.0), row(OWN, "bf16", 2.0), row("Marian", "fp32", 5.0)),
+        *(row(CTranslate2.title, "fp32", 1.0), row(CTranslate2.title, "int8", 0.5)),
+    ]
+    fp32, bf16, mixed = (part for part in speed.table(rows, {}) if part.startswith("|  | greedy"))
+    assert "| CTranslate2 | 0.50 (0.50–0.50) |" in fp32
+    assert "| CTranslate2, int8 | 0.25 (0.25–0.25) |" in fp32
+    assert "CTranslate2" not in bf16
+    assert "CTranslate2, int8" not in mixed
+    [claim] = speed.claims(rows, {}, {})
+    assert claim == ("tfmr is the fastest system in PyTorch in greedy, fp32: 2.50", True)
 
 
 @pytest.mark.parametrize(("fast", "expected"), [(True, ("fp32", "bf16")), (False, ("fp32",))])

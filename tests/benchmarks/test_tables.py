@@ -71,7 +71,7 @@ def test_the_numbers_of_every_record_are_in_the_readme(name: str) -> None:
 
 
 CLAIMS: list[tuple[str, int, str, object, str]] = [
-    ("speed", 2, "seconds", [1e-4] * 5, "tfmr is the fastest system in train A"),
+    ("speed", 2, "seconds", [1e-4] * 5, "tfmr is the fastest system in PyTorch in train A"),
     ("profile", -1, "share", 0.9, "matrix multiplication takes the largest share of single"),
     ("versus", 0, "ratio", 1.06, "train A, fp32 is at most 5 % slower: 1.06"),
     ("quality", 0, "steps", 1, "torch.nn.Transformer after 2.5 minutes has taken fewer steps"),
