@@ -18,7 +18,7 @@ from tfmr.special_tokens import BOS, EOS, PAD, UNK
 Kind = Literal["fp32", "int8"]
 COMPUTE: dict[Kind, str] = {"fp32": "float32", "int8": "int8"}
 """The types in which it computes, and their names in the library."""
-TOLERANCES: dict[Kind, float] = {"fp32": TOLERANCE, "int8": 1.0}
+TOLERANCES: dict[Kind, float] = {"fp32": TOLERANCE, "int8": 0.5}
 """The largest mean difference of a token's log-probability from tfmr's, in nats."""
 
 
