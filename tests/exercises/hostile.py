@@ -27,6 +27,7 @@ HOSTILE = {
         "import os\nanother_query = os.rename('EXERCISES/..', '/tfmr')",
         "OSError",
     ),
+    "adds to the package": ("another_query = open('EXERCISES/../new.py', 'w')", READ_ONLY),
     "reads a secret": ("another_query = open('SECRET').read()", ABSENT),
     "reads another submission": ("another_query = open('FOLDER/class/ada.py').read()", ABSENT),
     "lists the folder": ("import os\nanother_query = os.listdir('FOLDER')", ABSENT),
