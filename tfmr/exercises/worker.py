@@ -319,7 +319,7 @@ def call(name: str, encoded: Sequence[Encoded]) -> Encoded:
 
 
 class Silent(ModuleType):
-    """Takes the place of :mod:`tfmr.exercises`: a check in the submission does nothing."""
+    """Takes the place of ``tfmr.exercises``: a check in the submission does nothing."""
 
     def __getattr__(self, name: str) -> Any:
         """The same object."""
