@@ -100,7 +100,7 @@ q3 = Function(
     title="Backpropagation through time for one weight",
     level=2,
     task="Take the smallest recurrent network: the state and the input are single numbers, "
-    "h_t = tanh(w h_{t−1} + x_t), and the loss is the sum of ½ (h_t − y_t)² over all steps. Write "
+    "hₜ = tanh(w hₜ₋₁ + xₜ), and the loss is the sum of ½ (hₜ − yₜ)² over all steps. Write "
     "the derivative of the loss with respect to w, with a forward loop and a backward loop.",
     name="weight_gradient",
     stub='''\

@@ -53,7 +53,7 @@ class Mark:
     verdict: Verdict
 
 
-@dataclass
+@dataclass(frozen=True)
 class Marked:
     """A student's submission and its marks."""
 
@@ -130,7 +130,7 @@ def _prepare() -> None:
 
 def mark(student: str, path: Path, sandbox: Command, seconds: float) -> Marked:
     """Mark the submission of a student."""
-    marked = Marked(student)
+    marks, problem = list[Mark](), ""
     try:
         text, is_notebook = _read(path)
         found = CHAPTER.search(text)
@@ -141,8 +141,7 @@ def mark(student: str, path: Path, sandbox: Command, seconds: float) -> Marked:
             )
         rest = exercises_of(find_chapter(found[1] or found[2]))
     except TfmrError as error:
-        marked.problem = str(error)
-        return marked
+        return Marked(student, problem=str(error))
     guard.SECONDS = 2 * PATIENCE * seconds  # the submission has limits of its own
     while rest:
         with Submission(sandbox, seconds) as submission:
@@ -150,12 +149,12 @@ def mark(student: str, path: Path, sandbox: Command, seconds: float) -> Marked:
                 names = [each.name for each in rest]
                 answers, failure = submission.define(text, is_notebook, names)
             except Ended as reason:
-                marked.problem = f"it could not be run: {reason}"
+                problem = f"it could not be run: {reason}"
                 verdict = Verdict("raised", f"Not checked, because your submission {reason}.")
-                marked.marks += [Mark(each.label, each.title, verdict) for each in rest]
+                marks += [Mark(each.label, each.title, verdict) for each in rest]
                 break
             if failure:
-                marked.problem = f"it raised an error{_place(failure)}: {_text(failure)}"
+                problem = f"it raised an error{_place(failure)}: {_text(failure)}"
             while rest:
                 exercise = rest.pop(0)
                 stopped = None
@@ -163,12 +162,12 @@ def mark(student: str, path: Path, sandbox: Command, seconds: float) -> Marked:
                     verdict = _verdict(exercise, answers[exercise.name])
                 except Ended as reason:
                     stopped = reason
-                    marked.problem = f"exercise {exercise.label} was stopped: {reason}"
+                    problem = f"exercise {exercise.label} was stopped: {reason}"
                     verdict = Verdict("raised", f"Your code was stopped: {reason}.")
-                marked.marks.append(Mark(exercise.label, exercise.title, verdict))
+                marks.append(Mark(exercise.label, exercise.title, verdict))
                 if stopped:
                     break  # the rest is checked in a new process
-    return marked
+    return Marked(student, marks, problem)
 
 
 def _read(path: Path) -> tuple[str, bool]:

@@ -26,17 +26,20 @@ INDEX = Path("_static", "search", "index.js")
 SECTION, TERM, EXERCISE, REFERENCES, API = range(5)
 """Kinds of entries, which the ranking distinguishes."""
 
-LEFT_OUT = ("book/bibliography", "book/api/figures-", "book/api/widgets-")
+LEFT_OUT = (
+    "book/bibliography",
+    *(f"book/api/{name}-" for name in ("exercises", "figures", "widgets")),
+)
 """Pages without entries: the papers stand in the references of the chapters that cite them, and the
-static and the live figures have the subjects of chapters."""
+static and the live figures have the subjects of chapters, as the exercises have."""
 
 COMPOUND = re.compile(r"\b([A-Za-z]+(?:_[A-Za-z0-9]+)+|[A-Z]\w*[a-z][A-Z]\w*)\(")
 TORCH = re.compile(r"\b(?:torch|nn|F)\.([A-Za-z]\w+)")
 """Names in cells that a reader searches: ``masked_fill``, ``LayerNorm``, ``torch.einsum``."""
 
-WORD = re.compile(r" ?[A-Za-z]{3,}")
-CODES = range(0x0500, 0x0800)
-"""Characters, of two bytes each, of scripts that the book does not use."""
+WORD = re.compile(r" ?[A-Za-z]{2,}")
+CODES = range(0x0500, 0x1300)
+"""Characters, of two or three bytes each, of scripts that the book does not use."""
 
 SENTENCE = re.compile(r"(?<=[.;]) ")
 EXERCISE_TITLE = re.compile(r"Exercise \d+\.\d+")
@@ -221,7 +224,9 @@ def with_codes(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     common = saved[: len(CODES)]
     code = {word: chr(number) for word, number in zip(common, CODES, strict=False)}
     used = {character for text in texts for character in text if ord(character) in CODES}
-    assert not used, f"expected no characters of Armenian, Hebrew or Arabic: got {used}"
+    assert not used, (
+        f"expected no characters of Armenian, Hebrew and the scripts up to Ethiopic: got {used}"
+    )
     return common, [WORD.sub(lambda word: code.get(word[0], word[0]), text) for text in texts]
 
 

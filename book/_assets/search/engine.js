@@ -60,7 +60,7 @@ window.bookSearch = {};
     const slug = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
     const whole = (start, title) => (start === "-" ? slug(title) : start.endsWith(".") ? start + title : start);
     // A character of the range below stands for a common word.
-    const restored = (text) => text.replace(/[\u0500-\u07ff]/g, (code) => common[code.charCodeAt(0) - 0x500]);
+    const restored = (text) => text.replace(/[\u0500-\u12ff]/g, (code) => common[code.charCodeAt(0) - 0x500]);
     const rows = entries[0].map((place, id) => {
       const [kind, title, start, text, code] = entries.slice(1).map((column) => column[id]);
       const [address, page] = pages[place];
