@@ -270,7 +270,7 @@ class Answer:
             return self.stopped
         result, torch_calls = self.submission.call(self.name, arguments)
         for _ in range(min(torch_calls, MOST_COUNTED)):
-            NOTHING.dim()  # so that whoever counts the calls of PyTorch here counts those there
+            NOTHING.dim()  # so that a count of calls of PyTorch here includes those there
         if isinstance(result, Failure) and type(result.error).__name__ == "TimeLimitExceeded":
             self.stopped = result
         return result
