@@ -53,7 +53,7 @@ HOSTILE = {
     ),
     "allocates at once": ("another_query = bytearray(10**13)", "MemoryError"),
     "allocates step by step": (
-        "kept = []\nwhile True:\n    kept.append(bytearray(10**8))\nanother_query = 1",
+        "kept = []\nwhile True:\n    kept.append(bytes(10**8))\nanother_query = 1",
         "MemoryError",
     ),
     "shares memory": (

@@ -27,16 +27,9 @@ from tfmr.exercises import guard
 from tfmr.exercises.chapters import exercises_of, find_chapter
 from tfmr.exercises.exercise import Exercise, WriteTest
 from tfmr.exercises.guard import Failure
-from tfmr.exercises.sandbox import (
-    PATIENCE,
-    SPARE,
-    Answer,
-    Command,
-    Ended,
-    Submission,
-    memory_in_use,
-)
+from tfmr.exercises.sandbox import PATIENCE, Answer, Command, Ended, Submission
 from tfmr.exercises.verdict import Verdict
+from tfmr.exercises.worker import SPARE, memory_in_use
 
 KINDS = (".ipynb", ".py")
 LARGEST = 20_000_000

@@ -10,7 +10,6 @@ solutions are. So a submission cannot write its own verdict: it can only return 
 import functools
 import json
 import os
-import resource
 import shlex
 import shutil
 import signal
@@ -34,8 +33,6 @@ PACKAGE = EXERCISES.parent
 SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom")
 LIBRARIES = ("site-packages", "dist-packages")
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "LANG": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
-SPARE = 1 << 30
-"""How much more memory than this process a submission may use, in bytes."""
 PATIENCE = 10
 """How many times the limit of processor time a submission may take in total."""
 LONGEST = 4_000_000
@@ -129,15 +126,6 @@ def _environment() -> dict[str, str]:
     return ENVIRONMENT | {"PATH": f"{ENVIRONMENT['PATH']}:{path}"}
 
 
-def memory_in_use() -> int:
-    """The size of the address space of this process, in bytes; PyTorch takes most of it."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-    except OSError:  # not Linux
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return pages * resource.getpagesize()
-
-
 class Submission:
     """A submission in a process of its own."""
 
@@ -188,7 +176,6 @@ class Submission:
         reply = self._exchange(
             {
                 "path": [str(PACKAGE.parent), *libraries],
-                "memory": memory_in_use() + SPARE,
                 "seconds": self.seconds,
                 "is_sandboxed": bool(self.sandbox),
                 "text": text,
