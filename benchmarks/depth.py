@@ -76,14 +76,19 @@ CONNECTIONS: dict[str, Callable[[int], nn.Module]] = {
     "plain": lambda d_model: Plain(),
     "residual": lambda d_model: Unnormalised(),
     "scaled residual": lambda d_model: Unnormalised(),
+    "residual, final norm": lambda d_model: Unnormalised(),
     "post-norm": lambda d_model: Residual(d_model, 0.0, "post"),
     "pre-norm": lambda d_model: Residual(d_model, 0.0, "pre"),
+    "pre-norm, no final norm": lambda d_model: Residual(d_model, 0.0, "pre"),
 }
 """What surrounds each sublayer, by the name of the stack.
 
 In ``scaled residual`` the last matrix of each sublayer is divided by the square root of the number
 of sublayers.
 """
+
+FINAL_NORM = ("pre-norm", "residual, final norm")
+"""Stacks with a layer norm after the last block."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +211,7 @@ class Stack(nn.Module):
         self.embedding = nn.Embedding(self.tokens, d_model)
         self.output = nn.Linear(d_model, self.classes)
         self.blocks = nn.ModuleList(self.block(self.config) for _ in range(n_blocks))
-        self.norm = final_norm(d_model, "pre" if name == "pre-norm" else "post")
+        self.norm = final_norm(d_model, "pre" if name in FINAL_NORM else "post")
         for block in self.blocks:
             n_sublayers = len(cast(nn.ModuleList, block.residuals))
             block.residuals = nn.ModuleList(CONNECTIONS[name](d_model) for _ in range(n_sublayers))

@@ -22,7 +22,7 @@ def stack_of(task: type[depth.Stack], name: str, n_blocks: int, seed: int = 0) -
 @pytest.mark.parametrize("task", [depth.Addition, depth.PreviousToken])
 def test_stacks_of_a_seed_have_the_same_weights(task: type[depth.Stack]) -> None:
     plain = dict(stack_of(task, "plain", 2).named_parameters())
-    for name in ("residual", "post-norm", "pre-norm"):
+    for name in ("residual", "residual, final norm", "post-norm", "pre-norm"):
         other = dict(stack_of(task, name, 2).named_parameters())
         assert plain.keys() <= other.keys()
         assert all(torch.equal(weight, other[key]) for key, weight in plain.items())
@@ -48,13 +48,26 @@ def test_a_pre_norm_stack_is_the_encoder_of_the_package() -> None:
     assert stack.stream(ids).shape == (8, 7, depth.CONFIG.d_model)
 
 
+@pytest.mark.parametrize("name", depth.CONNECTIONS)
+def test_the_output_layer_of_two_stacks_receives_a_normalised_stream(name: str) -> None:
+    stack = stack_of(depth.Addition, name, 2)
+    ids, classes = stack.batch(depth.rng(0))
+    stream = stack.stream(ids).squeeze(1)
+    if name in ("pre-norm", "residual, final norm"):
+        stream = torch.nn.LayerNorm(16)(stream)
+    expected = torch.nn.functional.cross_entropy(stack.output(stream), classes)
+    assert torch.allclose(stack(ids, classes), expected)
+
+
 def test_connections() -> None:
     x = torch.randn(2, 3, 8)
     results = {name: make(8)(x, torch.tanh) for name, make in depth.CONNECTIONS.items()}
     assert torch.equal(results["plain"], x.tanh())
     assert torch.equal(results["residual"], x + x.tanh())
     assert torch.equal(results["scaled residual"], x + x.tanh())
-    assert torch.allclose(results["pre-norm"] - x, (torch.nn.LayerNorm(8)(x)).tanh())
+    assert torch.equal(results["residual, final norm"], x + x.tanh())
+    for name in ("pre-norm", "pre-norm, no final norm"):
+        assert torch.allclose(results[name] - x, (torch.nn.LayerNorm(8)(x)).tanh())
     assert torch.allclose(results["post-norm"], torch.nn.LayerNorm(8)(x + x.tanh()))
 
 
