@@ -1,13 +1,15 @@
 """``python -m benchmarks.recall_rates``: recall over sixty steps by learning rate and budget.
 
 The task is that of :mod:`benchmarks.recall` at one distance. The networks are plain RNNs whose
-recurrent matrix starts as in the package or orthogonal, and LSTMs with two forget biases. Every
-network is trained with the same learning rates, and its accuracy is measured after several numbers
-of steps, in the same run. Chapters 1 and 2 show the results.
+recurrent matrix starts as in the package or orthogonal, each with its own spectral radius and with
+that of the other, and LSTMs with two forget biases. Every network is trained with the same learning
+rates, and its accuracy is measured after several numbers of steps, in the same run. Chapters 1 and
+2 show the results.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -39,16 +41,30 @@ SOLVED = 0.99
 """The accuracy from which the task counts as learned."""
 
 
-def orthogonal_rnn() -> RNN:
-    """The RNN of the package with an orthogonal recurrent matrix; the rest is unchanged."""
+@torch.no_grad()
+def rnn(*, orthogonal: bool, scaled: bool) -> RNN:
+    """The RNN of the package; only its recurrent matrix may start differently.
+
+    Args:
+        orthogonal: whether the matrix is orthogonal instead of the package's.
+        scaled: whether it is multiplied by a number that gives it the spectral radius of the other
+            matrix: 1 for the package's matrix, the radius of the package's for the orthogonal one.
+    """
     stack = RNN(2 * SYMBOLS, D_HIDDEN)
-    nn.init.orthogonal_(cast(RNNCell, stack.cells[0]).w_h.weight)
+    w_h = cast(RNNCell, stack.cells[0]).w_h.weight
+    radius = torch.linalg.eigvals(w_h).abs().max()
+    if orthogonal:
+        nn.init.orthogonal_(w_h)
+    if scaled:
+        w_h *= radius if orthogonal else 1 / radius
     return stack
 
 
 COMPARED: dict[str, Callable[[], Stack[Any]]] = {
     "RNN": NETWORKS["RNN"],
-    "RNN, orthogonal": orthogonal_rnn,
+    "RNN, orthogonal": partial(rnn, orthogonal=True, scaled=False),
+    "RNN, radius 1": partial(rnn, orthogonal=False, scaled=True),
+    "RNN, orthogonal, small radius": partial(rnn, orthogonal=True, scaled=True),
     "LSTM, forget bias 5": NETWORKS["LSTM, forget bias 5"],
     "LSTM, forget bias 1": NETWORKS["LSTM, forget bias 1"],
 }

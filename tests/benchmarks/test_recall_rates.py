@@ -15,9 +15,30 @@ from tfmr.errors import TfmrError
 from tfmr.recurrent import RNNCell
 
 
+def recurrent_matrix(name: str) -> torch.Tensor:
+    torch.manual_seed(1)
+    return cast(RNNCell, COMPARED[name]().cells[0]).w_h.weight.detach()
+
+
 def test_the_orthogonal_matrix_preserves_norms() -> None:
-    weight = cast(RNNCell, recall_rates.orthogonal_rnn().cells[0]).w_h.weight
+    weight = recurrent_matrix("RNN, orthogonal")
     torch.testing.assert_close(weight @ weight.T, torch.eye(D_HIDDEN), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("scaled", "unscaled", "other"),
+    [
+        ("RNN, radius 1", "RNN", "RNN, orthogonal"),
+        ("RNN, orthogonal, small radius", "RNN, orthogonal", "RNN"),
+    ],
+)
+def test_a_scaled_matrix_has_the_radius_of_the_other(
+    scaled: str, unscaled: str, other: str
+) -> None:
+    factor = recurrent_matrix(scaled) / recurrent_matrix(unscaled)
+    torch.testing.assert_close(factor, factor[0, 0].expand_as(factor))
+    radii = [torch.linalg.eigvals(recurrent_matrix(name)).abs().max() for name in (scaled, other)]
+    torch.testing.assert_close(*radii)
 
 
 @pytest.mark.parametrize("name", COMPARED)
