@@ -7,6 +7,8 @@ the same initial weights. Every learning rate is recorded; none is chosen here.
 
 ``feed-forward``
     stacks of feed-forward networks, with an initialisation that preserves the variance.
+``final-norm``
+    the same, with only a final layer norm, and with pre-norm but without a final layer norm.
 ``encoder``
     post-norm and pre-norm encoder blocks with the initialisation of
     :class:`tfmr.model.Transformer`, with and without warm-up (Xiong et al., 2020; Liu et al.,
@@ -41,7 +43,7 @@ from tfmr.layers import FeedForward, Residual, final_norm
 from tfmr.position import sinusoidal
 
 Sublayer = Callable[[Tensor], Tensor]
-Name = Literal["feed-forward", "encoder"]
+Name = Literal["feed-forward", "final-norm", "encoder"]
 
 DIGITS = 10
 """Task *addition*: the last digit of the sum of two digits."""
@@ -109,9 +111,15 @@ class Experiment:
     """Whether the initialisation preserves the variance; otherwise it is Xavier's."""
 
 
+FEED_FORWARD = Experiment(
+    stacks=("plain", "residual", "scaled residual", "post-norm", "pre-norm"),
+    blocks=32,
+    peak_lrs=(3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
+)
 EXPERIMENTS: dict[Name, Experiment] = {
-    "feed-forward": Experiment(
-        stacks=tuple(CONNECTIONS), blocks=32, peak_lrs=(3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+    "feed-forward": FEED_FORWARD,
+    "final-norm": dataclasses.replace(
+        FEED_FORWARD, stacks=("residual, final norm", "pre-norm, no final norm")
     ),
     "encoder": Experiment(
         stacks=("post-norm", "pre-norm"),
@@ -314,6 +322,7 @@ class PreviousToken(Stack):
 
 TASKS: dict[Name, type[Stack]] = {
     "feed-forward": Addition,
+    "final-norm": Addition,
     "encoder": PreviousToken,
 }
 """The task of each experiment."""
@@ -413,6 +422,10 @@ ABOUT: dict[Name, str] = {
         "Stacks of feed-forward networks with He initialisation that differ in the connection "
         "around each sublayer. *Scaled*: the last matrix of each sublayer is divided by the square "
         "root of the number of sublayers."
+    ),
+    "final-norm": (
+        "Two stacks that differ from *residual* and *pre-norm* in `depth-feed-forward.json` only "
+        "in the layer norm after the last block."
     ),
     "encoder": (
         "Stacks of encoder blocks with Xavier initialisation that differ in the placement of layer "
