@@ -30,7 +30,7 @@ q1 = Numbers(
     "components of the three words before the tanh are (0, 0), (1, 0) and (0, 1), and v = (4, 4). "
     "The encoder outputs are (0, 0), (1, 0) and (0, 1), too. Compute by hand the three attention "
     "weights and the two components of the context vector. You may use 4 tanh(1) = 3.046 and "
-    "exp(3.046) = 21.04.",
+    "exp(4 tanh(1)) = 21.04.",
     name="weights_and_context",
     stub="weights_and_context = [None, None, None, None, None]\n",
     hints=(
