@@ -17,6 +17,7 @@ from tools.notebooks import chapters
 ROOT = Path(tfmr.__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+BENCHMARKS = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 TARGETS = dict(re.findall(r"^([a-z]+):[^#\n]*## (.+)$", MAKEFILE, re.MULTILINE))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -123,3 +124,12 @@ def test_the_glossary_is_in_alphabetical_order() -> None:
 def test_links_between_files_are_valid(name: str) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (ROOT / name).read_text("utf-8")):
         assert (ROOT / target).exists(), f"{name} links to {target}"
+
+
+def test_each_benchmark_is_described_once() -> None:
+    described = re.findall(r"^\| `python -m benchmarks\.(\w+)", BENCHMARKS, re.MULTILINE)
+    modules = {"cost"}  # a package
+    for path in (ROOT / "benchmarks").glob("[a-z]*.py"):
+        if 'if __name__ == "__main__"' in path.read_text("utf-8"):
+            modules.add(path.stem)
+    assert sorted(described) == sorted(modules)

@@ -82,7 +82,7 @@ def coupled_step(x, h, c, w_x, w_h, b):
     raise NotImplementedError
 ''',
     hints=(
-        "One sum of two matrix products and a bias has all the pre-activations that you need.",
+        "One sum of two matrix products and a bias contains all the pre-activations that you need.",
         "Split the pre-activations into three groups of d columns. Which function turns each of "
         "them into a gate or a candidate?",
         "The cell state comes before the hidden state, which depends on it.",
@@ -242,7 +242,7 @@ def gru_test(step):
         "Which function of PyTorch computes the same? `torch.gru_cell` takes transposed matrices "
         "and two biases of (3 * d,).",
         "A weight or a bias that is zero hides mistakes. Which values hide none?",
-        "PyTorch's second bias has three groups. What belongs into the groups of r and z, if b "
+        "PyTorch's second bias has three groups. What belongs in the groups of r and z, if b "
         "already has their whole bias?",
     ),
     answer=versions.gru_test,

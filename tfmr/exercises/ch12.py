@@ -35,7 +35,7 @@ q1 = Numbers(
     name="scores",
     stub="scores = [None, None]\n",
     hints=(
-        "The penalty belongs to the number of tokens alone. Compute it for 3 and for 7.",
+        "The penalty depends only on the number of tokens. Compute it for 3 and for 7.",
         "For α = 1 the penalty is a simple fraction: (5 + n) over (5 + 1).",
         "Log-probabilities are negative. Does the penalty bring a long sentence closer to 0 or "
         "farther away?",
@@ -91,7 +91,7 @@ def greedy(next_scores, limit):
 ''',
     hints=(
         "Keep one list of ids. What does it contain before the first step?",
-        "In each step, ask the model for scores with the whole list, and find the index of the "
+        "In each step, call the model with the whole list, and find the index of the "
         "largest one. Convert it to an int.",
         "When do you test for `<eos>`: before or after the token is appended to the list?",
     ),
@@ -141,7 +141,7 @@ def beam_step(totals, log_probs, beam):
     raise NotImplementedError
 ''',
     hints=(
-        "A continuation has a total of its own. Which two numbers does it consist of?",
+        "Which two numbers add up to the log-probability of a continuation?",
         "All continuations of all hypotheses compete. `topk` searches one axis: which shape makes "
         "one axis of them?",
         "An index into the flattened matrix contains row and column. Quotient and remainder by the "
@@ -211,7 +211,7 @@ q4 = Function(
     title="Find the bug in the beam",
     level=2,
     task="The code below prepares the next step of beam search with a cache: row i continues "
-    "hypothesis parents[i] with tokens[i]. With a beam of one it works, with wider beams the "
+    "hypothesis parents[i] with tokens[i]. It works with a beam of one; with wider beams the "
     "translations are worse than without a cache. Repair it.",
     name="advance",
     stub=f"""\
