@@ -92,7 +92,7 @@ def greedy(next_scores, limit):
     hints=(
         "Keep one list of ids. What does it contain before the first step?",
         "In each step, call the model with the whole list, and find the index of the "
-        "largest one. Convert it to an int.",
+        "largest score. Convert it to an int.",
         "When do you test for `<eos>`: before or after the token is appended to the list?",
     ),
     answer=versions.greedy,
