@@ -476,6 +476,10 @@ CLAIMS: dict[Name, dict[tuple[str, int], list[int]]] = {
         ("post-norm", 0): [0, 5, 5, 5, 0, 0],
         ("pre-norm", 0): [0, 5, 5, 5, 5, 5],
     },
+    "final-norm": {
+        ("residual, final norm", 0): [0, 5, 5, 5, 0, 0],
+        ("pre-norm, no final norm", 0): [5, 5, 5, 5, 5, 5],
+    },
     "encoder": {
         ("post-norm", 0): [0, 0, 0],
         ("post-norm", 100): [0, 2, 0],

@@ -239,7 +239,13 @@ def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims
     yield "the LSTM with a forget bias of 1 never learns the task", not any(never)
     expected = {
         5: {"RNN": 2, "RNN, orthogonal": 3, "LSTM, forget bias 5": 5},
-        20: {"RNN": 2, "RNN, orthogonal": 16, "LSTM, forget bias 5": 17},
+        20: {
+            "RNN": 2,
+            "RNN, orthogonal": 16,
+            "RNN, radius 1": 13,
+            "RNN, orthogonal, small radius": 1,
+            "LSTM, forget bias 5": 17,
+        },
     }
     seeds = len(settings["seeds"])
     for network, learned in expected[seeds].items():
