@@ -83,6 +83,8 @@ CLAIMS: list[tuple[str, int, str, object, str]] = [
     ("positions", -1, "beyond", 0.9, "none, two layers, 600 steps, beyond: not solved"),
     ("relations", -1, "accuracy", [0.5], "block, four heads, no $W^O$: solved only with four"),
     ("distance", -1, "accuracy", [0.5] * 6, "self-attention, seed 4: at least 0.99"),
+    ("distance-alone", -1, "accuracy", [0.5], "self-attention, seed 4: at least 0.99"),
+    ("distance-alone", 17, "accuracy", [0.5], "recurrent (LSTM), seed 4: below 0.4"),
     ("associative", -1, "accuracy", [0.5] * 5, "self-attention, seed 4: at least 0.99"),
     ("layer-length", -1, "seconds", [9.0] * 9, "the parts of a block cross"),
     ("layer-parallelism", -1, "seconds", [1e-9] * 9, "with 256 sentences, it is faster"),

@@ -259,16 +259,16 @@ q6 = Predict(
 prediction = None  # "a", "b" or "c"
 """,
     hints=(
-        "Which rows of the table does the model see in training, in either case?",
+        "Which rows of the table occur in training, in either case?",
         "The task needs one rule at every position: attend to three positions to the left. Does "
         "a matrix exist that does this for all rows of the table?",
-        "In the original training, what in the loss speaks for this rule at positions 16 to 31? "
+        "In the original training, does the loss depend on this rule at positions 16 to 31? "
         "And now?",
     ),
     answer="a",
     remark="The table can express the rule at all positions, but the loss only shaped the rule for "
-    "rows that occurred in training. With random starts, all of them occur. The chapter's model "
-    "failed for lack of such training, not because of the sinusoids or the longer sequence.",
+    "rows that occurred in training. With random starts, all of them occur. The same "
+    "table and the same short training sequences are sufficient once these rows occur in training.",
     options={
         "a": "above 0.8",
         "b": "between 0.3 and 0.8",

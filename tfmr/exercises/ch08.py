@@ -291,16 +291,16 @@ prediction = None  # "a", "b" or "c"
     hints=(
         "The output of attention is a weighted average of values. Does an average of all positions "
         "differ from position to position as much as the values do?",
-        "Before training, two positions have nearly the same attention weights. What do they "
-        "receive?",
+        "If the vectors of two positions are similar, are their queries? And what do the two "
+        "positions receive?",
         "Without the residual connection, is there another way for a position to keep its own "
         "vector?",
     ),
     answer="c",
-    remark="Before training the attention weights are nearly uniform, so every position receives "
-    "nearly the same average. The residual connection around attention adds the vector of the "
-    "position itself. If only this connection is kept, the mean cosine is about 0.85; if only the "
-    "one around the feed-forward network is kept, it is 1.00.",
+    remark="Without a residual connection, a position keeps of its own vector only what its "
+    "attention weights give it, and each block averages again. The residual connection around "
+    "attention adds the vector of the position itself. If only this connection is kept, the mean "
+    "cosine is about 0.85; if only the one around the feed-forward network is kept, it is 1.00.",
     options={
         "a": "below 0.5",
         "b": "between 0.5 and 0.9",

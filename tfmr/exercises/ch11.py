@@ -37,7 +37,8 @@ q1 = Numbers(
         "Both averages start at 0. Compute m and v after each step first.",
         "The divisors of the correction are 0.5 and 0.1 in the first step. What are they in the "
         "second, with t = 2?",
-        "The step is the corrected m, divided by a root. The task has the one of the second step.",
+        "The step is the corrected m, divided by a root. The task gives the root for the second "
+        "step.",
     ),
     answer=[1.0, 0.857],
     remark="m is 2 and 2, corrected 4 and 2.667; v is 1.6 and 1.84, corrected 16 and 9.684. The "
@@ -116,8 +117,8 @@ def smoothed_loss(logits, labels, epsilon):
 ''',
     hints=(
         "Start from the log-probabilities of all tokens at all positions.",
-        "The loss of a position is a weighted sum of its negative log-probabilities. Which weight "
-        "has the correct token, which has every other token?",
+        "The loss of a position is a weighted sum of its negative log-probabilities. What is the "
+        "weight of the correct token, and what is the weight of every other token?",
         "Write it as two terms, one for the correct token and one for all tokens. Then leave out "
         "the positions with padding.",
     ),
