@@ -119,9 +119,14 @@ def table(rows: list[Row], settings: Row) -> list[str]:
 
 def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
     """The statements of chapter 10."""
+    rows = [row for name in COMPARISONS for row in records[name]["rows"]]
 
     def losses(variant: Variant, **selection: object) -> list[float]:
-        own = select(rows, **variant.columns, **selection)
+        own = [
+            row
+            for row in select(rows, **variant.columns, **selection)
+            if row.get("logits") == variant.columns.get("logits")
+        ]
         return [row["valid_loss"] for row in sorted(own, key=lambda row: row["seed"])]
 
     gains = []
@@ -130,9 +135,14 @@ def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims
             with_ties, without, small = (
                 losses(variant, peak_lr=rate, step=step) for variant in (PAPER, SEPARATE, UNSCALED)
             )
-            pairs = zip(with_ties, without, strict=True)
-            lower = all(one < other for other, one in pairs)
-            yield f"{rate:g}, {step} steps: separate matrices have the lower loss", lower
+            for tied, separate, logits in (
+                (PAPER, SEPARATE, "usual"),
+                (SMALL_LOGITS, SEPARATE, "small"),
+                (PAPER, LARGE_LOGITS, "large"),
+            ):
+                both = (losses(variant, peak_lr=rate, step=step) for variant in (tied, separate))
+                lower = all(one < other for other, one in zip(*both, strict=True))
+                yield f"{rate:g}, {step} steps, {logits} logits: separate has the lower loss", lower
             higher = min(small) > max(with_ties)
             yield f"{rate:g}, {step} steps: the loss without the factor is higher", higher
             gains.append(round(100 * (1 - mean(without) / mean(with_ties))))
