@@ -38,7 +38,7 @@ q1 = Numbers(
     answer=[0.083, 0.056],
     remark="Nine of the 36 tokens after *the* are *dogs*. Of the nine tokens after *dogs*, four "
     "are *near*, three *sleep* and two *sleeps*. So the probabilities are 1/12 and 1/18: the model "
-    "cannot tell the first noun from the second, and generates ungrammatical sentences.",
+    "does not distinguish the first noun from the second, and generates ungrammatical sentences.",
     build=versions.counted_with,
     mistakes=versions.COUNT_MISTAKES,
 )
@@ -69,7 +69,8 @@ def run_rnn(x, h, w_x, w_h, b):
 ''',
     hints=(
         "The steps are computed one after the other. Which axis does the loop run over?",
-        "`x[:, t]` has the inputs of step t for the whole batch. What is the h of the next step?",
+        "`x[:, t]` contains the inputs of step t for the whole batch. What is the h of the next "
+        "step?",
         "Collect the states in a list. `torch.stack` joins them; where does the axis of the steps "
         "belong?",
     ),
@@ -116,8 +117,8 @@ def weight_gradient(w, h0, x, y):
         "Keep all states of the forward loop in a list. Each step has an old state and a new one.",
         "A state changes the loss through its own term and through the next state. What arrives at "
         "the last state?",
-        "Multiply what arrives at a state by the derivative of the tanh. From this number follow "
-        "the term of the weight and what arrives at the state before.",
+        "Multiply what arrives at a state by the derivative of the tanh. This number gives "
+        "the term of the weight and what arrives at the previous state.",
     ),
     answer=versions.weight_gradient,
     remark="`delta` is the derivative of the loss with respect to the argument of the tanh. At the "
