@@ -1,6 +1,6 @@
 """``python -m benchmarks.doctor``: which planted faults the doctor finds, and at what cost.
 
-The models are in :mod:`benchmarks.patients`: five architectures with planted faults, and correct
+The models are in :mod:`benchmarks.patients`: five implementations with planted faults, and correct
 models of many designs.
 """
 
