@@ -228,6 +228,22 @@ def of_sentences(model, target):
     return losses.max()
 
 
+def last_token_only(decode):
+    x, memory = torch.randn(2, 6, 8), torch.randn(2, 4, 8)
+    before = decode(x, memory)
+    changed = x.clone()
+    changed[0, -1] += 1
+    after = decode(changed, memory)
+    assert torch.allclose(after[0, :-1], before[0, :-1], atol=1e-4)
+    assert torch.allclose(after[1], before[1], atol=1e-4)
+    for j in range(4):
+        changed = memory.clone()
+        changed[0, j] += 1
+        after = decode(x, changed)
+        assert ((after[0] - before[0]).abs().amax(dim=-1) > 1e-6).all()
+        assert torch.allclose(after[1], before[1], atol=1e-4)
+
+
 WRONG = {
     "q1": [(2.0, ""), ([0.4], "")],
     "q2": [(not_shifted, "the labels are not shifted"), (without_bos, "")],
@@ -237,6 +253,7 @@ WRONG = {
         (both_removed, "nothing is shifted any more"),
         (of_sentences, ""),
     ],
+    "q5": [(last_token_only, "")],
 }
 """For each exercise, answers that are wrong, and part of the name of the mistake; without a name
 if no known mistake explains them."""

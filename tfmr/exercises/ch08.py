@@ -173,6 +173,14 @@ class Block:
         return "a block"
 
 
+class TrainedBlock(Block):
+    """A block whose output is 0 if no gradient could flow back from its input."""
+
+    def __call__(self, x: Tensor, keep: Tensor) -> Tensor:
+        """The output of the block."""
+        return super().__call__(x, keep) * x.requires_grad
+
+
 def stack_probe(stage: str, n_blocks: int, lengths: list[int], d: int, seed: int) -> Probe:
     """Embeddings, their mask, and a stack of blocks."""
     blocks = tuple(Block(d, seed + 1 + i) for i in range(n_blocks))
@@ -215,6 +223,14 @@ q4 = Function(
         stack_probe("two blocks", 2, [3], 2, 10),
         stack_probe("three blocks and padding", 3, [2, 3], 2, 20),
         stack_probe("four blocks", 4, [4, 1, 2], 3, 30),
+        Probe(
+            "two blocks whose output is 0 if no gradient flows back from their input",
+            (
+                numbers(40, 1, 3, 2).requires_grad_(),
+                masks([3]),
+                (TrainedBlock(2, 41), TrainedBlock(2, 42)),
+            ),
+        ),
     ),
     mistakes=versions.STACK_MISTAKES,
 )

@@ -215,6 +215,13 @@ LAYER_MISTAKES = (
         "scores.masked_fill(~keep[:, :, None], -math.inf)",
     ),
     Edit(
+        "the mask hides queries instead of keys, with a large negative number",
+        "Real tokens still attend to the padding: the mask belongs to the last axis of the scores.",
+        "mask",
+        _MASK,
+        "scores.masked_fill(~keep[:, :, None], -1e9)",
+    ),
+    Edit(
         "the weights of padding are set to 0 after the softmax, and the rest no longer sums to 1",
         "Hide the padding in the scores, before the softmax.",
         "mask softmax",
@@ -276,6 +283,14 @@ LAYER_MISTAKES = (
         "second",
         _SECOND,
         "x + hidden",
+    ),
+    Edit(
+        "the statistics of the layer norms are taken over all positions of a sentence",
+        "Each position has its own mean and variance.",
+        "first second",
+        f"{_FIRST}\n    hidden = torch.relu(x @ w_1) @ w_2\n    return {_SECOND}",
+        "torch.layer_norm(x + attended, x.shape[1:])\n    hidden = torch.relu(x @ w_1) @ w_2\n"
+        "    return torch.layer_norm(x + hidden, x.shape[1:])",
     ),
     Edit(
         "the layer norms are applied before the residual connections are added",
@@ -371,6 +386,27 @@ STACK_MISTAKES = (
         "loop order",
         _LOOP,
         "    return sum(block(x, keep) for block in blocks) / len(blocks)",
+    ),
+    Edit(
+        "the outputs of all blocks are added to the embeddings, which each block still gets",
+        "The output of a block is the input of the next.",
+        "loop order",
+        _LOOP,
+        "    return x + sum(block(x, keep) for block in blocks)",
+    ),
+    Edit(
+        "the input of each block is detached, so only the last block gets gradients",
+        "The gradients must flow back through the whole stack: do not detach anything.",
+        "loop",
+        "x = block(x, keep)",
+        "x = block(x.detach(), keep)",
+    ),
+    Edit(
+        "the first block is applied twice",
+        "Begin the loop with the embeddings.",
+        "order",
+        "in blocks",
+        "in (blocks[0], *blocks)",
     ),
     Edit(
         "the blocks are applied in reverse order",

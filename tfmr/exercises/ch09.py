@@ -270,12 +270,12 @@ def decoder_test(decode):
     mutants=(
         Subject("a decoder without a causal mask", versions.no_mask),
         Subject("a causal mask that also shows the next position", versions.next_visible),
-        Subject("a mean over all target positions that is subtracted", versions.centred),
         Subject("a decoder that ignores the encoder output", versions.no_memory),
         Subject("a causal mask in cross-attention as well", versions.causal_cross),
         Subject("cross-attention to the first sentence of the batch", versions.first_memory),
         Subject("a mean over the sentences that is subtracted", versions.batch_mean),
         Subject("a small part of the last position in the first output", versions.last_added),
+        Subject("a small part of the second position in the first output", versions.second_added),
     ),
 )
 

@@ -280,6 +280,13 @@ TRAINING_LOSS_MISTAKES = (
         "inputs, labels = target[:, :-1], target[:, :-1]",
     ),
     Edit(
+        "the second shift is undone by another, so the label is the input token itself",
+        "Write inputs and labels below each other: the label of a token is the next token.",
+        "shift",
+        _SHIFT,
+        "inputs, labels = target[:, 1:-1], target[:, 1:-1]",
+    ),
+    Edit(
         "the first label is left out",
         "Remove the second shift of the labels and of the logits: <bos> predicts the first token.",
         "shift",
@@ -391,11 +398,6 @@ def next_visible(x: Batch, memory: Memory) -> Batch:
     return x + attend(x, memory)
 
 
-def centred(x: Batch, memory: Memory) -> Batch:
-    """The mean over the positions is subtracted."""
-    return decoder_layer(x - x.mean(dim=1, keepdim=True), memory)
-
-
 def no_memory(x: Batch, memory: Memory) -> Batch:
     """The encoder output is not used."""
     return x + attend(x, x, lower(x, x.shape[1]))
@@ -421,6 +423,12 @@ def last_added(x: Batch, memory: Memory) -> Batch:
     """A little of the last position is added to the first."""
     out = decoder_layer(x, memory)
     return torch.cat([out[:, :1] + 0.05 * x[:, -1:], out[:, 1:]], dim=1)
+
+
+def second_added(x: Batch, memory: Memory) -> Batch:
+    """A little of the second position is added to the first."""
+    out = decoder_layer(x, memory)
+    return torch.cat([out[:, :1] + 0.05 * x[:, 1:2], out[:, 1:]], dim=1)
 
 
 def continuation(shifted: bool, steps: int = 60) -> tuple[float, float]:
