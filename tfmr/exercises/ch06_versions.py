@@ -109,10 +109,19 @@ TABLE_MISTAKES = (
         "torch.arange(length).deg2rad()",
     ),
 )
-ROW_MISTAKES = tuple(
-    each
-    for each in TABLE_MISTAKES
-    if not each.name.startswith(("all pairs", "the table", "the positions are divided"))
+ROW_MISTAKES = (
+    *(
+        each
+        for each in TABLE_MISTAKES
+        if not each.name.startswith(("all pairs", "the table", "the positions are divided"))
+    ),
+    Edit(
+        "this is the third row of the table",
+        "Position 0 has a row, too: the third row does not belong to position 3.",
+        "position",
+        "torch.arange(length)",
+        "torch.arange(-1, length - 1)",
+    ),
 )
 _table_with = by_edits(position_table, ROW_MISTAKES)
 
@@ -165,6 +174,13 @@ ROTATION_MISTAKES = (
         "(even + sin, odd + cos)",
     ),
     Edit(
+        "the second component of a pair is computed from the rotated first one",
+        "Both components of the result depend on the pair as it was before the rotation.",
+        "rotation",
+        f"rotated = {_ROTATED}",
+        "even = even * cos - odd * sin\n    rotated = (even, even * sin + odd * cos)",
+    ),
+    Edit(
         "component i is paired with component i + d_k / 2 instead of its neighbour",
         "The pairs of this exercise are (0, 1), (2, 3), …: x[..., 0::2] and x[..., 1::2].",
         "pairs",
@@ -213,6 +229,13 @@ ROTATION_MISTAKES = (
         "length, d_k = x.shape[-2:]",
         "d_k = x.shape[-1]\n    length = x.shape[1]",
     ),
+    Edit(
+        "the positions are counted along the first axis",
+        "The first axis can be the batch: the same positions occur in all of its sentences.",
+        "position axis",
+        "torch.arange(length)[:, None] * omega",
+        "torch.arange(len(x)).reshape(-1, *[1] * (x.dim() - 1)) * omega",
+    ),
 )
 
 
@@ -256,6 +279,13 @@ SCORES_MISTAKES = (
         "keys",
         _SCORES,
         "(q_turned @ (torch.view_as_complex(k.unflatten(-1, (-1, 2))).conj() * turns).T).real",
+    ),
+    Edit(
+        "the keys are rotated in the opposite direction, and not conjugated",
+        "Look at position 0, where nothing is rotated: the product is no dot product there.",
+        "keys",
+        f"{_K_TURNED}\n    return {_SCORES}",
+        f"{_K_TURNED}.conj()\n    return (q_turned @ k_turned.T).real",
     ),
     Edit(
         "neither queries nor keys are rotated",

@@ -49,6 +49,13 @@ ROOT_MEAN_SQUARE = Edit(
     "x - x.mean(dim=-1, keepdim=True)",
     "x",
 )
+NOT_CENTRED = Edit(
+    "the deviations are divided by the root mean square of the vector",
+    "The variance is the mean of the squared *deviations*.",
+    "statistics",
+    _VARIANCE,
+    "x.square().mean(dim=-1, keepdim=True)",
+)
 NO_ROOT = Edit(
     "the deviations are divided by the variance instead of its square root",
     "Divide by the standard deviation, the square root of the variance.",
@@ -89,6 +96,7 @@ NORM_MISTAKES = (
     UNBIASED,
     NO_MEAN,
     ROOT_MEAN_SQUARE,
+    NOT_CENTRED,
     NO_ROOT,
     BY_LENGTH,
     NO_GAIN,
@@ -135,6 +143,7 @@ BY_HAND_MISTAKES = (
     UNBIASED,
     NO_MEAN,
     ROOT_MEAN_SQUARE,
+    NOT_CENTRED,
     NO_ROOT,
     BY_LENGTH,
     NO_GAIN,
@@ -214,6 +223,13 @@ BLOCK_MISTAKES = (
         "first second norms",
         f"x = {_FIRST}\n    return {_SECOND}",
         "x = norm_1(x + feed_forward(x))\n    return norm_2(x + attention(x))",
+    ),
+    Edit(
+        "the feed-forward network and its norm come before the attention",
+        "Apply the attention first.",
+        "first second norms",
+        f"x = {_FIRST}\n    return {_SECOND}",
+        f"x = {_SECOND}\n    return {_FIRST}",
     ),
     Edit(
         "the two norms are exchanged",
@@ -341,6 +357,13 @@ STREAM_MISTAKES = (
         "second",
         "feed_forward(norm_2(x))",
         "feed_forward(x)",
+    ),
+    Edit(
+        "norm_1 is used before both sublayers",
+        "Each sublayer has its own norm, with its own parameters.",
+        "second",
+        "feed_forward(norm_2(x))",
+        "feed_forward(norm_1(x))",
     ),
 )
 

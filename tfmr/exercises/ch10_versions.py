@@ -45,6 +45,11 @@ DIVIDED_LOGITS = Mistake(
     "The logits are the dot products themselves.",
     "logits",
 )
+NO_SIGN = Mistake(
+    "the minus sign of u is lost in the logits",
+    "Write down both products of each dot product with their signs before you add them.",
+    "logits",
+)
 LOGITS = Mistake(
     "these are the logits instead of the probabilities",
     "Take the softmax of the three logits.",
@@ -57,6 +62,7 @@ BY_HAND_MISTAKES = (
     NEXT_ROW,
     SCALED_LOGITS,
     DIVIDED_LOGITS,
+    NO_SIGN,
     LOGITS,
 )
 
@@ -67,7 +73,8 @@ def by_hand_with(faults: Faults) -> list[float]:
     factor = next((factors[f] for f in faults if f in factors), 2**0.5)
     embedding = MATRIX[1 if NEXT_ROW.name in faults else 2] * factor
     scales = {SCALED_LOGITS.name: 2**0.5, DIVIDED_LOGITS.name: 0.5**0.5}
-    logits = MATRIX @ torch.tensor([1.0, -1]) * next((scales[f] for f in faults if f in scales), 1)
+    u = torch.tensor([1.0, 1 if NO_SIGN.name in faults else -1])
+    logits = MATRIX @ u * next((scales[f] for f in faults if f in scales), 1)
     output = logits if LOGITS.name in faults else logits.softmax(dim=0)
     numbers: list[float] = torch.cat([embedding, output]).tolist()
     return numbers
@@ -185,6 +192,14 @@ TIE_MISTAKES = (
         "output.weight.data = embedding.weight.data",
     ),
     Edit(
+        "the output layer is the wrong way round, and its weight is a transposed copy",
+        "Give nn.Linear its inputs first, then its outputs; compare the shapes of both weights.",
+        "tie",
+        f"nn.Linear(d_model, vocab, bias=False)\n    {_TIE}",
+        "nn.Linear(vocab, d_model, bias=False)\n"
+        "    output.weight = nn.Parameter(embedding.weight.T)",
+    ),
+    Edit(
         "the embedding has one row per component instead of one per token",
         "Give nn.Embedding the vocabulary size first, then d_model.",
         "embedding",
@@ -238,6 +253,13 @@ LOSS_MISTAKES = (
         "F.nll_loss(logits.log_softmax(1).flatten(0, 1), labels.flatten(), ignore_index=PAD)",
     ),
     Edit(
+        "cross_entropy still gets the results of a softmax, now over the positions",
+        "Look up which argument cross_entropy expects, and what it does with it.",
+        "loss",
+        _LOSS,
+        "F.cross_entropy(logits.softmax(1).flatten(0, 1), labels.flatten(), ignore_index=PAD)",
+    ),
+    Edit(
         "the padding is counted",
         "Keep ignore_index=0.",
         "padding",
@@ -250,6 +272,13 @@ LOSS_MISTAKES = (
         "reduction",
         "labels.flatten()",
         "labels.flatten(), reduction='sum'",
+    ),
+    Edit(
+        "the sum over the real labels is divided by the number of all positions",
+        "Padding has no loss: leave it out of the number, too.",
+        "padding reduction",
+        ", ignore_index=PAD)",
+        ", ignore_index=PAD, reduction='none').mean()",
     ),
     Edit(
         "the logits are divided by √d_model, as in attention",

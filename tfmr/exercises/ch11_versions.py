@@ -426,6 +426,13 @@ ADAM_MISTAKES = (
         "g",
     ),
     Edit(
+        "v is an average of the squares of m instead of the gradients",
+        "Square the gradient of this step, before it is averaged.",
+        "v",
+        "g**2",
+        "m**2",
+    ),
+    Edit(
         "the new gradient has the weight β₁ instead of 1 − β₁",
         "The old average keeps the fraction β₁.",
         "m",
