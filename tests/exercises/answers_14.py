@@ -294,6 +294,14 @@ def inverse(a1, u1, a2, u2):
     return a2 @ a1 - nn.functional.softplus(a1), a2 @ u1 + u2
 
 
+def window_without_scores(attend):
+    q, (k, v) = torch.zeros(7, 3), torch.randn(2, 7, 3)
+    for radius in (0, 1, 4):
+        for i, row in enumerate(attend(q, k, v, radius)):
+            window = v[max(0, i - radius) : i + radius + 1]
+            assert torch.allclose(row, window.mean(dim=0), atol=1e-5)
+
+
 WRONG = {
     "q1": [
         ([40, 100, 60, 76], "only the multiplications"),
@@ -304,6 +312,7 @@ WRONG = {
     "q3": [(with_the_answer, "contains the value"), (as_numbers, "")],
     "q4": [(padded_at_the_end, "added at the end"), (first_tap, "")],
     "q5": [(inputs_added, "the first input is not multiplied"), (inverse, "")],
+    "q6": [(window_without_scores, "")],
 }
 """For each exercise, answers that are wrong, and part of the name of the mistake; without a name
 if no known mistake explains them."""

@@ -21,6 +21,11 @@ WITHOUT_END = Mistake(
     "The numbers of tokens in the task include the end token: use 3 and 7.",
     "penalty",
 )
+END_TWICE = Mistake(
+    "the end token is counted a second time",
+    "The numbers of tokens in the task include the end token: use them as they are.",
+    "penalty",
+)
 MULTIPLIED = Mistake(
     "the log-probabilities are multiplied by the penalty",
     "Divide: a log-probability is negative, so the division raises the score of a long sentence.",
@@ -41,7 +46,15 @@ NO_FIVE = Mistake(
     "Add 5 to the number of tokens.",
     "penalty",
 )
-PENALTY_MISTAKES = (BY_LENGTH, WITHOUT_END, MULTIPLIED, NO_DENOMINATOR, OTHER_ALPHA, NO_FIVE)
+PENALTY_MISTAKES = (
+    BY_LENGTH,
+    WITHOUT_END,
+    END_TWICE,
+    MULTIPLIED,
+    NO_DENOMINATOR,
+    OTHER_ALPHA,
+    NO_FIVE,
+)
 
 
 def penalised_with(faults: Faults) -> list[float]:
@@ -51,6 +64,7 @@ def penalised_with(faults: Faults) -> list[float]:
         penalties = {
             BY_LENGTH.name: n,
             WITHOUT_END.name: (4 + n) / 6,
+            END_TWICE.name: (6 + n) / 6,
             MULTIPLIED.name: 6 / (5 + n),
             NO_DENOMINATOR.name: 5 + n,
             OTHER_ALPHA.name: ((5 + n) / 6) ** 0.6,
@@ -259,6 +273,22 @@ ADVANCE_MISTAKES = (
         "cache[parents.argsort()]",
     ),
     Edit(
+        "each row of the cache is sent to the place of its parent",
+        "Row i continues row parents[i]: use this number to read, not to write.",
+        "cache",
+        "cache[parents]",
+        "torch.zeros_like(cache).index_put((parents,), cache)",
+    ),
+    Edit(
+        "rows of the cache are overwritten before they are read",
+        "Keep the old cache until all rows of the new one are complete.",
+        "cache",
+        "return ids, cache[parents]",
+        "for row, parent in enumerate(parents.tolist()):\n"
+        "        cache[row] = cache[parent]\n"
+        "    return ids, cache",
+    ),
+    Edit(
         "the cache is reordered twice",
         "Reorder it once per step.",
         "cache",
@@ -299,6 +329,13 @@ NUCLEUS_MISTAKES = (
         "kept",
         "(total_before < p)",
         "(total_before + ordered <= p)",
+    ),
+    Edit(
+        "after the first token, the nucleus ends before its total reaches p",
+        "The total of the nucleus is at least p, for several tokens as for one.",
+        "kept",
+        "(total_before < p)",
+        "((ordered.cumsum(dim=0) <= p) | (ordered == ordered[0]))",
     ),
     Edit(
         "one token too many is kept",
@@ -362,6 +399,13 @@ NUCLEUS_MISTAKES = (
         "place",
         "result[order] = kept",
         "result[:] = kept",
+    ),
+    Edit(
+        "the order of the sort is applied once more instead of being undone",
+        "Entry i of the order is the token of the i-th sorted probability: write to this place.",
+        "place",
+        "result[order] = kept",
+        "result[:] = kept[order]",
     ),
 )
 nucleus_with = by_edits(nucleus, NUCLEUS_MISTAKES)

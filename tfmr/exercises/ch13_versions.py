@@ -38,6 +38,11 @@ ADDED = Mistake(
     "The mean replaces the output 3.",
     "outputs",
 )
+SUBTRACTED = Mistake(
+    "the mean is subtracted from the output of the head",
+    "The mean replaces the output 3.",
+    "outputs",
+)
 CHANGES = Mistake(
     "the changes are given instead of the outputs",
     "Give the output of the sublayer after each ablation, not its difference from (8, 1).",
@@ -73,6 +78,7 @@ HAND_MISTAKES = (
     COLUMN,
     TRANSPOSED,
     ADDED,
+    SUBTRACTED,
     CHANGES,
     ONE_HEAD,
     REMAINDER,
@@ -91,6 +97,7 @@ def by_hand_with(faults: Faults) -> list[float]:
         COLUMN.name: [8.0, 0.0, 4.0, -1.0],
         TRANSPOSED.name: [2.0, 4.0, 1.0, 5.0],
         ADDED.name: [2.0, -2.0, 10.0, 2.0],
+        SUBTRACTED.name: [2.0, -2.0, 6.0, 0.0],
         CHANGES.name: [-6.0, -3.0, -4.0, -2.0],
         ONE_HEAD.name: [0.0, 0.0, 2.0, 1.0],
     }
@@ -177,6 +184,13 @@ ENTROPY_MISTAKES = (
         "ratio",
         _RELATIVE,
         "(nats / largest).mean()",
+    ),
+    Edit(
+        "the ratios of the queries with several keys are averaged",
+        "Average the entropies of all queries and their largest values first, and divide once.",
+        "ratio",
+        _RELATIVE,
+        "(nats / largest)[largest > 0].mean()",
     ),
     Edit(
         "the entropy is not divided by its largest value",

@@ -300,13 +300,13 @@ def window_test(attend):
         Subject("hidden exponentials are set to zero", versions.by_exponentials),
     ),
     mutants=(
-        Subject("attention to all positions", versions.everything),
         Subject("a radius that is too large by one", versions.one_more),
         Subject("a radius that is only half as large", versions.half_radius),
         Subject("attention to earlier positions only", versions.one_sided),
         Subject("a window that hides only later positions", versions.without_abs),
         Subject("a window that continues at the other end", versions.around_the_end),
         Subject("windows that end at the boundary of a chunk", versions.in_chunks),
+        Subject("scores that are not scaled", versions.not_scaled),
         Subject("weights that do not sum to 1", versions.not_renormalised),
     ),
 )

@@ -46,6 +46,11 @@ FULL_WINDOWS = Mistake(
     "At both ends of the sequence, a part of the window is outside.",
     "flops",
 )
+EVEN_WINDOWS = Mistake(
+    "every window has 2r positions",
+    "A window contains the position itself, too, and is cut at both ends of the sequence.",
+    "flops",
+)
 ONE_END = Mistake(
     "the window is cut at one end only",
     "Pairs are missing at both ends: r (r + 1) together.",
@@ -64,6 +69,7 @@ COUNT_MISTAKES = (
     ONE_TAP,
     WITHOUT_PADDING,
     FULL_WINDOWS,
+    EVEN_WINDOWS,
     ONE_END,
     ONE_SIDED,
 )
@@ -78,6 +84,7 @@ def counts_with(faults: Faults) -> list[float]:
     convolution = {ONE_TAP.name: 2 * n * d**2, WITHOUT_PADDING.name: 2 * (k * n - 2) * d**2}
     pairs = {
         FULL_WINDOWS.name: n * (2 * r + 1),
+        EVEN_WINDOWS.name: n * 2 * r,
         ONE_END.name: n * (2 * r + 1) - r * (r + 1) // 2,
         ONE_SIDED.name: n * (r + 1) - r * (r + 1) // 2,
     }
@@ -171,6 +178,13 @@ PATH_MISTAKES = (
         "reach",
         _REACH,
         "reach = (k - 1) * growth**layers if growth > 1 else reach + k - 1",
+    ),
+    Edit(
+        "the reach is a power of k whatever the growth",
+        "Use the given growth for the dilations: it need not be k.",
+        "reach",
+        _REACH,
+        "reach = k ** (layers + 1) - 1",
     ),
 )
 
@@ -322,6 +336,13 @@ CONVOLUTION_MISTAKES = (
         "torch.nn.functional.pad(x, (0, 0, span - 1, 1))",
     ),
     Edit(
+        "the two halves of the padding are exchanged",
+        "There are still zeros at the end: check which inputs the first output depends on.",
+        "padding",
+        _PADDED,
+        "torch.nn.functional.pad(x, (0, 0, span - span // 2, span // 2))",
+    ),
+    Edit(
         "the sequence is continued by its end",
         "Before the first position there are zeros.",
         "padding",
@@ -408,6 +429,13 @@ COMBINED_MISTAKES = (
         "a1 @ u1 + u2",
     ),
     Edit(
+        "the first input is multiplied by the transposed matrix",
+        "The vectors are columns, as in A h: the matrix is on the left.",
+        "vector",
+        _VECTOR,
+        "u1 @ a2 + u2",
+    ),
+    Edit(
         "the second input is multiplied instead of the first",
         "The second input is added at the very end.",
         "vector",
@@ -492,11 +520,6 @@ def by_exponentials(q: Tensor, k: Tensor, v: Tensor, radius: int) -> Tensor:
     return weights @ v / weights.sum(dim=-1, keepdim=True)
 
 
-def everything(q: Tensor, k: Tensor, v: Tensor, radius: int) -> Tensor:
-    """There is no window."""
-    return _attend(q, k, v, _offsets(q).abs() <= len(q))
-
-
 def one_more(q: Tensor, k: Tensor, v: Tensor, radius: int) -> Tensor:
     """The radius is too large by one."""
     return _attend(q, k, v, _offsets(q).abs() <= radius + 1)
@@ -528,6 +551,11 @@ def in_chunks(q: Tensor, k: Tensor, v: Tensor, radius: int) -> Tensor:
     """Only positions of the same chunk attend to each other."""
     chunk = torch.arange(len(q)) // (radius + 1)
     return _attend(q, k, v, chunk == chunk[:, None])
+
+
+def not_scaled(q: Tensor, k: Tensor, v: Tensor, radius: int) -> Tensor:
+    """The scores are not scaled."""
+    return _attend(q, k, v, _offsets(q).abs() <= radius, scale=1.0)
 
 
 def not_renormalised(q: Tensor, k: Tensor, v: Tensor, radius: int) -> Tensor:

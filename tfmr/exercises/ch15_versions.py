@@ -314,6 +314,13 @@ PATCH_MISTAKES = (
         "images.reshape(len(images), -1, images.shape[1] * size**2)",
     ),
     Edit(
+        "neighbouring patches overlap",
+        "Each pixel belongs to one patch: the next one begins where a patch ends.",
+        "cut order pixels channels mean",
+        "rearrange(images, pattern, h=size, w=size)",
+        "F.unfold(images, size).mT",
+    ),
+    Edit(
         "every channel has patches of its own",
         "A patch contains all channels of its pixels.",
         "order pixels",

@@ -326,6 +326,13 @@ QUANTISE_MISTAKES = (
         "matrix.unflatten(1, (1, -1))",
     ),
     Edit(
+        "the weights of a group are spread over the row",
+        "A group consists of consecutive weights: check which axis runs along it.",
+        "groups largest",
+        f"{_GROUPS}\n    scale = {_LARGEST}",
+        "matrix.unflatten(1, (group, -1))\n    scale = groups.abs().amax(dim=1, keepdim=True)",
+    ),
+    Edit(
         "the whole matrix shares one scale",
         "Take the largest absolute value of each group, not of the matrix.",
         "largest",

@@ -285,6 +285,13 @@ RING_MISTAKES = (
         "states.append(after)",
     ),
     Edit(
+        "every round shows the numbers after the last one",
+        "Store a copy for each round: a list keeps the tensor, which later rounds change.",
+        "result",
+        "torch.stack(states)",
+        "torch.stack([states[-1]] * len(states))",
+    ),
+    Edit(
         "process i sends number i in every round",
         "From the second round on, a process passes on the sum that it has just received.",
         "chunk",
@@ -379,6 +386,15 @@ DIVIDED_MISTAKES = (
         "return output + b2 / p",
     ),
     Edit(
+        "the first bias is divided by the number of devices",
+        "Each device has its own part of the first bias: look for a vector that all of them add.",
+        "hidden part bias",
+        f"{_HIDDEN}\n        {_PART}\n    return output + b2",
+        "torch.relu(x @ columns + bias / p)\n"
+        "        output = output + hidden @ rows + b2\n"
+        "    return output",
+    ),
+    Edit(
         "only the output of the last device is returned",
         "The output of the network is the sum over the devices.",
         "part",
@@ -433,6 +449,20 @@ MERGED_MISTAKES = (
         "weights",
         _WEIGHTS,
         "torch.full_like(log_sums, 1 / len(log_sums))",
+    ),
+    Edit(
+        "all chunks that are not hidden have the same weight",
+        "A chunk with large scores contributes more: use the sums of its exponentials.",
+        "weights",
+        _WEIGHTS,
+        "log_sums.isfinite() / log_sums.isfinite().sum(dim=0)",
+    ),
+    Edit(
+        "a hidden chunk counts as a chunk whose sum is 1",
+        "The sum of a hidden chunk is 0, and −inf is its logarithm: the weight must become 0.",
+        "weights",
+        _WEIGHTS,
+        "log_sums.nan_to_num(neginf=0.0).softmax(dim=0) * log_sums.isfinite()",
     ),
     Edit(
         "the logarithms are used as weights",
