@@ -257,7 +257,7 @@ def with_signs(w, examples, lr, steps):
 WRONG = {
     "q1": [([2.5, 3.607, 5.657, 1024], "divided by ln 2"), ([2.5, 1.733, 2.5, 1024], "")],
     "q2": [([8, 4, 3.8, 1.4], "the step is added"), ([8, 4, 2.2, 1], "")],
-    "q3": [(by_the_formula, "overflow"), (clamped, "")],
+    "q3": [(by_the_formula, "overflow"), (clamped, "are clamped"), (torch.sigmoid, "")],
     "q4": [(of_the_sum, "that of the sum"), (squared, "")],
     "q5": [
         (reset_too_early, "between the backward pass and the step"),

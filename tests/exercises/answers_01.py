@@ -223,11 +223,19 @@ def normalised(d_w, d_b, limit):
     return torch.nn.functional.normalize(d_w), d_b / d_b.norm()
 
 
+def check_without_state(gradient):
+    x, y = torch.randn(5), torch.randn(5)
+    w, h0 = torch.tensor(0.7, requires_grad=True), torch.zeros(())
+    (expected,) = torch.autograd.grad(loss_itself(w, h0, x, y), w)
+    assert torch.allclose(gradient(w.detach(), h0, x, y), expected, atol=1e-4)
+
+
 WRONG = {
     "q1": [([1 / 20, 0], "only the sentences that begin"), ([0.25, 0.2], "")],
     "q2": [(final_only, "only the last state is returned"), (with_relu, "")],
     "q3": [(truncated, "no gradient flows"), (loss_itself, "")],
     "q4": [(clamped, "each component is clamped"), (normalised, "")],
+    "q5": [(check_without_state, "")],
 }
 """For each exercise, answers that are wrong, and part of the name of the mistake; without a name
 if no known mistake explains them."""

@@ -254,11 +254,23 @@ def open_forever(large):
     return torch.tensor([[0, 0, 1, 0], [large, large, 0, 0], [large, large, 0, 0]])
 
 
+def check_one_component(step):
+    x, h, b, b_n = torch.randn(6, 2), torch.randn(6, 1), torch.randn(3), torch.randn(1)
+    w_x, w_h = torch.randn(2, 3), torch.randn(1, 3)
+    expected = by_gru_cell(x, h, w_x, w_h, b, b_n)
+    assert torch.allclose(step(x, h, w_x, w_h, b, b_n), expected, atol=1e-5)
+
+
 WRONG = {
-    "q1": [([1.46, 0.79], ""), ([1.843, 0.838], "the sign of the candidate")],
+    "q1": [
+        ([1.3, 0.7], ""),
+        ([1.46, 0.79], "σ(0) is taken as 0"),
+        ([1.843, 0.838], "the sign of the candidate"),
+    ],
     "q2": [(one_sigmoid, "computed with a sigmoid"), (averaged, "")],
     "q3": [(merged, "the reset gate is not used"), (of_the_paper, "")],
     "q4": [(averaged_states, ""), (off_by_one, "the last real token is left out")],
+    "q5": [(check_one_component, "")],
     "q6": [(closed, ""), (open_forever, "the input gate is always open")],
 }
 """For each exercise, answers that are wrong, and part of the name of the mistake; without a name

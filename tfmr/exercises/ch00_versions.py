@@ -49,6 +49,16 @@ PROBABILITY = Mistake(
     "The task asks for 1 divided by this probability.",
     "perplexity",
 )
+WEIGHTED = Mistake(
+    "each surprisal is weighted by its probability",
+    "All tokens of the sentence count equally: take the plain mean of their surprisals.",
+    "perplexity",
+)
+RECIPROCALS = Mistake(
+    "the perplexity is the mean of the reciprocal probabilities",
+    "Compute the perplexity from the cross-entropy, which is a mean of logarithms.",
+    "perplexity",
+)
 PERPLEXITY_MISTAKES = (
     SUMMED,
     MEAN_PROBABILITY,
@@ -57,6 +67,8 @@ PERPLEXITY_MISTAKES = (
     NEGATIVE,
     E_TO_BITS,
     PROBABILITY,
+    WEIGHTED,
+    RECIPROCALS,
 )
 
 
@@ -67,12 +79,16 @@ def perplexity_with(faults: Faults) -> list[float]:
     bits = -sum(map(math.log2, p)) / (1 if fault == SUMMED.name else 4)
     if fault == MEAN_PROBABILITY.name:
         bits = -math.log2(sum(p) / 4)
+    if fault == WEIGHTED.name:
+        bits = -sum(each * math.log2(each) for each in p)
     nats = bits / math.log(2) if fault == WRONG_UNIT.name else bits * math.log(2)
     if fault == TENS.name:
         bits = nats = bits * math.log10(2)
     if fault == NEGATIVE.name:
         bits, nats = -bits, -nats
     perplexity = math.exp(bits) if fault == E_TO_BITS.name else 2**bits
+    if fault == RECIPROCALS.name:
+        perplexity = sum(1 / each for each in p) / 4
     product = math.prod(p)
     return [bits, nats, perplexity, product if fault == PROBABILITY.name else 1 / product]
 
@@ -117,7 +133,22 @@ NEW_W = Mistake(
     "Both derivatives belong to the old w and b; both parameters change at once.",
     "step",
 )
-STEP_MISTAKES = (NO_TWO, NO_INNER, FOR_X, NO_TARGET, UPHILL, NO_RATE, ONLY_STEP, NEW_W)
+STEP_AT_NEW_W = Mistake(
+    "b changes by a derivative at the new w, not by the one that you state",
+    "The step uses the two derivatives at the old w and b.",
+    "step",
+)
+STEP_MISTAKES = (
+    NO_TWO,
+    NO_INNER,
+    FOR_X,
+    NO_TARGET,
+    UPHILL,
+    NO_RATE,
+    ONLY_STEP,
+    NEW_W,
+    STEP_AT_NEW_W,
+)
 
 
 def step_with(faults: Faults) -> list[float]:
@@ -126,9 +157,12 @@ def step_with(faults: Faults) -> list[float]:
     w, b, x, y, rate = 3.0, 1.0, 2.0, 5.0, 0.1
     outer = (1 if fault == NO_TWO.name else 2) * (w * x + b - (0 if fault == NO_TARGET.name else y))
     for_w = outer * {NO_INNER.name: 1, FOR_X.name: w}.get(fault, x)
-    for_b = 2 * ((w - rate * for_w) * x + b - y) if fault == NEW_W.name else outer
+    at_new_w = 2 * ((w - rate * for_w) * x + b - y)
+    for_b = at_new_w if fault == NEW_W.name else outer
     if fault == ONLY_STEP.name:
         return [for_w, for_b, rate * for_w, rate * for_b]
+    if fault == STEP_AT_NEW_W.name:
+        return [for_w, for_b, w - rate * for_w, b - rate * at_new_w]
     factor = {UPHILL.name: -rate, NO_RATE.name: 1.0}.get(fault, rate)
     return [for_w, for_b, w - factor * for_w, b - factor * for_b]
 
@@ -150,6 +184,13 @@ SOFTMAX_MISTAKES = (
         "shift",
         _SHIFTED,
         "logits",
+    ),
+    Edit(
+        "large logits are clamped, which makes their probabilities equal",
+        "Keep the differences between the logits of a row: they determine its probabilities.",
+        "shift",
+        _SHIFTED,
+        "logits.clamp(max=80)",
     ),
     Edit(
         "the largest logit of the whole matrix is subtracted",
@@ -270,6 +311,13 @@ GRADIENT_MISTAKES = (
         "target",
         "F.one_hot(correct, logits.shape[-1])",
         "F.one_hot(logits.argmax(dim=-1), logits.shape[-1])",
+    ),
+    Edit(
+        "in every row, 1 is subtracted in the columns of all correct tokens",
+        "Each position has one correct token: index the rows together with the columns.",
+        "target",
+        "F.one_hot(correct, logits.shape[-1])",
+        "F.one_hot(correct, logits.shape[-1]).amax(dim=0)",
     ),
     Edit(
         "the softmax is taken over the positions",

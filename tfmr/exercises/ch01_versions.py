@@ -315,6 +315,13 @@ GRADIENT_MISTAKES = (
         "range(len(x))",
     ),
     Edit(
+        "the backward loop ends before the first step",
+        "The first step uses the weight, too, together with the initial state.",
+        "loop",
+        "reversed(range(len(x)))",
+        "range(len(x) - 1, 0, -1)",
+    ),
+    Edit(
         "the sign is reversed",
         "The derivative of ½ (h − y)² is h − y, not y − h.",
         "result",
@@ -400,6 +407,14 @@ CLIP_MISTAKES = (
         "d_w.abs().sum() + d_b.abs().sum()",
     ),
     Edit(
+        "the norm for d_b is computed after d_w has been scaled",
+        "Compute the norm once, before either gradient changes.",
+        "norm factor result",
+        f"norm = {_NORM}\n    factor = {_FACTOR}\n    return {_CLIPPED}",
+        f"d_w = d_w * (limit / {_NORM}).clamp(max=1)\n"
+        f"    return d_w, d_b * (limit / {_NORM}).clamp(max=1)",
+    ),
+    Edit(
         "the gradient of the bias is not scaled",
         "Scale both by the same factor.",
         "result",
@@ -426,7 +441,7 @@ CLIP_MISTAKES = (
 MUTANTS = {
     "no gradient flows": "a gradient that stops after one step",
     "the gradient is not multiplied": "a gradient that is not multiplied by w between the steps",
-    "the derivative of the tanh is missing": "a gradient without the derivative of the tanh",
+    "the backward loop": "a gradient without the term of the first step",
     "the derivative of the tanh is computed from the old": "a derivative at the old state",
     "only the loss": "a gradient of the last loss only",
     "the gradient is multiplied": "new states in the place of old ones",

@@ -65,6 +65,11 @@ NO_OUTPUT_GATE = Mistake(
     "Multiply by the output gate, σ(2).",
     "hidden",
 )
+CLOSED_INPUT = Mistake(
+    "the input gate σ(0) is taken as 0, so nothing is written",
+    "A sigmoid is positive everywhere: compute σ(0) from its formula.",
+    "cell",
+)
 OTHER_ORDER = Mistake(
     "the two numbers are in the order h₁, c₁",
     "State the cell state first, as the task asks.",
@@ -82,6 +87,7 @@ STEP_MISTAKES = (
     NO_OUTER_TANH,
     OLD_CELL,
     NO_OUTPUT_GATE,
+    CLOSED_INPUT,
     OTHER_ORDER,
 )
 
@@ -103,6 +109,7 @@ def step_with(faults: Faults) -> list[float]:
         NO_FORGETTING.name: 2 + i * g,
         NO_INPUT_GATE.name: f * 2 + g,
         NO_SIGMOID.name: 1 * 2 + 0 * g,
+        CLOSED_INPUT.name: f * 2,
     }
     c = next((cells[fault] for fault in faults if fault in cells), f * 2 + i * g)
     hidden = {
@@ -133,6 +140,7 @@ def coupled_step(
     return torch.sigmoid(o) * torch.tanh(c), c
 
 
+_FORGET = "    f = torch.sigmoid(f)\n"
 _CELL = "f * c + (1 - f) * torch.tanh(g)"
 _HIDDEN = "torch.sigmoid(o) * torch.tanh(c), c"
 COUPLED_MISTAKES = (
@@ -156,6 +164,13 @@ COUPLED_MISTAKES = (
         "cell",
         _CELL,
         "f * c + torch.sigmoid(1 - f) * torch.tanh(g)",
+    ),
+    Edit(
+        "the input gate is the sigmoid of 1 − the pre-activation",
+        "Apply the sigmoid before you subtract: f is the gate itself.",
+        "forget cell",
+        f"{_FORGET}    c = {_CELL}",
+        f"    i = torch.sigmoid(1 - f)\n{_FORGET}    c = f * c + i * torch.tanh(g)",
     ),
     Edit(
         "the tanh of the candidate is missing",
@@ -189,7 +204,7 @@ COUPLED_MISTAKES = (
         "the sigmoid of the forget gate is missing",
         "Apply the sigmoid to the first group of columns.",
         "forget",
-        "    f = torch.sigmoid(f)\n",
+        _FORGET,
         "",
     ),
     Edit(
@@ -334,6 +349,13 @@ GRU_MISTAKES = (
         "torch.tanh(x_n + (r * h) @ w_h.chunk(3, dim=-1)[2] + b_n)",
     ),
     Edit(
+        "the reset gate multiplies the old state and b_n separately",
+        "Here it is applied after the matrix multiplication, to the recurrent projection.",
+        "candidate",
+        _CANDIDATE,
+        "torch.tanh(x_n + (r * h) @ w_h.chunk(3, dim=-1)[2] + r * b_n)",
+    ),
+    Edit(
         "the candidate is computed with a sigmoid",
         "Use tanh for the candidate.",
         "candidate",
@@ -374,6 +396,13 @@ GRU_MISTAKES = (
         "projection",
         "(h @ w_h).chunk",
         "(h @ w_h + torch.cat([b_n, b_n, 0 * b_n])).chunk",
+    ),
+    Edit(
+        "the bias b of the candidate is multiplied by the reset gate",
+        "The gate multiplies the recurrent projection and b_n; b belongs to the input.",
+        "projection bias",
+        "(x @ w_x + b).chunk(3, dim=-1)\n    h_r, h_z, h_n = (h @ w_h).chunk",
+        "(x @ w_x).chunk(3, dim=-1)\n    h_r, h_z, h_n = (h @ w_h + b).chunk",
     ),
     Edit(
         "the bias b is missing",
@@ -478,7 +507,7 @@ MUTANTS = {
     "the second bias is not": "a second bias that is not multiplied by the reset gate",
     "the second bias is missing": "a GRU without the second bias",
     "the reset gate is not": "a GRU without a reset gate",
-    "the reset gate multiplies": "a reset gate before the matrix multiplication",
+    "the reset gate multiplies the old": "a reset gate before the matrix multiplication",
     "the reset gate and": "a GRU in which r and z are exchanged",
     "the gates do": "gates that do not depend on the old state",
 }

@@ -43,7 +43,17 @@ UNIFORM = Mistake(
     "Only two of the three scores are equal.",
     "softmax",
 )
-STATE_MISTAKES = (NO_TANH, TANH_LATE, NO_V, NO_SOFTMAX, NOT_DIVIDED, UNIFORM)
+SCALED = Mistake(
+    "the scores are divided by √2",
+    "Additive attention has no such factor.",
+    "scale",
+)
+AVERAGED = Mistake(
+    "the weighted outputs are divided by their number",
+    "Add them up: the weights sum to 1 already.",
+    "context",
+)
+STATE_MISTAKES = (NO_TANH, TANH_LATE, NO_V, NO_SOFTMAX, NOT_DIVIDED, UNIFORM, SCALED, AVERAGED)
 
 
 def state_with(faults: Faults) -> list[float]:
@@ -51,13 +61,15 @@ def state_with(faults: Faults) -> list[float]:
     hidden = OUTPUTS if faults & {NO_TANH.name, TANH_LATE.name} else OUTPUTS.tanh()
     scores = hidden.sum(dim=-1) if NO_V.name in faults else 4 * hidden.sum(dim=-1)
     scores = scores.tanh() if TANH_LATE.name in faults else scores
+    scores = scores / math.sqrt(2) if SCALED.name in faults else scores
     options = {
         NO_SOFTMAX.name: scores / scores.sum(),
         NOT_DIVIDED.name: scores.exp(),
         UNIFORM.name: torch.ones(3) / 3,
     }
     weights = next((options[f] for f in faults if f in options), scores.softmax(dim=0))
-    result: list[float] = torch.cat([weights, weights @ OUTPUTS]).tolist()
+    context = weights @ OUTPUTS / (3 if AVERAGED.name in faults else 1)
+    result: list[float] = torch.cat([weights, context]).tolist()
     return result
 
 
@@ -190,6 +202,20 @@ MASKED_MISTAKES = (
         "fill",
         _FILL,
         "scores.masked_fill(keep, -math.inf)",
+    ),
+    Edit(
+        "the mask is inverted: the real tokens get a large negative score",
+        "Fill where keep is False: ~keep.",
+        "fill",
+        _FILL,
+        "scores.masked_fill(keep, -1e9)",
+    ),
+    Edit(
+        "the mask is multiplied by −∞, which makes the scores of the real tokens NaN",
+        "The product of 0 and −∞ is NaN: change the scores of padding only.",
+        "fill",
+        _FILL,
+        "scores + (~keep).float() * -math.inf",
     ),
     Edit(
         "the mask is not used",

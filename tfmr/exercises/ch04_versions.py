@@ -244,6 +244,7 @@ ANOTHER_QUERY_MISTAKES = (
     SCALED_LATE,
     NO_SOFTMAX,
     NO_EXPONENTIAL,
+    NOT_NORMALISED,
     KEYS_AVERAGED,
     OLD_QUERY,
     UNWEIGHTED,
@@ -416,6 +417,11 @@ SECOND_SOFTMAX = Mistake(
     "The exponential of a weight 0 is 1, not 0: mask the scores, and use one softmax.",
     "mask",
 )
+BY_NUMBER = Mistake(
+    "the masked weights are divided by the number of visible keys",
+    "The weights of a query must sum to 1 again: mask the scores, before the softmax.",
+    "mask",
+)
 
 
 MASKED_ATTENTION_MISTAKES = (
@@ -424,6 +430,7 @@ MASKED_ATTENTION_MISTAKES = (
     MASK_ADDED,
     MASK_DROPPED,
     SECOND_SOFTMAX,
+    BY_NUMBER,
     UNSCALED,
     OVER_QUERIES,
 )
@@ -470,10 +477,14 @@ def masked_attention_with(faults: Faults) -> Callable[..., Tensor]:
             MASK_ADDED.name: scores + mask,
             MASK_DROPPED.name: scores,
             SECOND_SOFTMAX.name: scores.softmax(dim=-1) * mask,
+            BY_NUMBER.name: scores,
         }
         hidden = scores.masked_fill(~mask, -math.inf)
         hidden = next((masked[f] for f in faults if f in masked), hidden)
-        return hidden.softmax(dim=-2 if OVER_QUERIES.name in faults else -1) @ v
+        weights = hidden.softmax(dim=-2 if OVER_QUERIES.name in faults else -1)
+        if BY_NUMBER.name in faults:
+            weights = weights * mask / mask.sum(dim=-1, keepdim=True)
+        return weights @ v
 
     return version
 
@@ -496,6 +507,16 @@ PLAIN_SUM = Mistake(
 PLAIN_MEAN = Mistake(
     "the plain mean of the gradient is subtracted",
     "Weight it: the sum over the row is Σ a_i g_i; the mean is right only for uniform weights.",
+    "sum",
+)
+MEAN_OF_PRODUCTS = Mistake(
+    "the mean of the products a_i g_i is subtracted instead of their sum",
+    "The sum over i has no factor of 1/n: the weights sum to 1 already.",
+    "sum",
+)
+OTHERS_ADDED = Mistake(
+    "the terms for i ≠ j have the wrong sign",
+    "If a score grows, the other weights of its row become smaller.",
     "sum",
 )
 SUM_OVER_ALL = Mistake(
@@ -535,6 +556,8 @@ SOFTMAX_BACKWARD_MISTAKES = (
     NO_SUM,
     PLAIN_SUM,
     PLAIN_MEAN,
+    MEAN_OF_PRODUCTS,
+    OTHERS_ADDED,
     SUM_OVER_ALL,
     SUM_OVER_ROWS,
     NEGATED,
@@ -565,6 +588,8 @@ def softmax_backward_with(faults: Faults) -> Callable[..., Tensor]:
             NO_SUM.name: torch.zeros_like(grad),
             PLAIN_SUM.name: grad.sum(dim=-1, keepdim=True),
             PLAIN_MEAN.name: grad.mean(dim=-1, keepdim=True),
+            MEAN_OF_PRODUCTS.name: (a * grad).mean(dim=-1, keepdim=True),
+            OTHERS_ADDED.name: 2 * a * grad - (a * grad).sum(dim=-1, keepdim=True),
         }
         subtracted = (a * grad).sum(dim=-1, keepdim=True)
         if SUM_OVER_ALL.name in faults:

@@ -44,6 +44,21 @@ KEYS_AVERAGED = Mistake(
     "The keys determine the weights only; multiply the weights by the values.",
     "values",
 )
+ONE_HEAD_OF_FOUR = Mistake(
+    "the weights are those of a single head with d_k = 4",
+    "Each head has its own row of weights, from its own queries and keys.",
+    "heads",
+)
+CAUSAL = Mistake(
+    "the last token is hidden, as by a causal mask",
+    "Here a token attends to all tokens, also to later ones.",
+    "mask",
+)
+COMPONENTS_FIRST = Mistake(
+    "the outputs of the two heads are interleaved",
+    "Concatenate: all numbers of one head come before those of the next.",
+    "order",
+)
 UNIFORM = Mistake(
     "all three tokens have the same weight",
     "The dot products are not all equal: compute them again, for both heads.",
@@ -56,6 +71,9 @@ ROW_MISTAKES = (
     SWAPPED_VALUES,
     HEADS_REVERSED,
     KEYS_AVERAGED,
+    ONE_HEAD_OF_FOUR,
+    CAUSAL,
+    COMPONENTS_FIRST,
     UNIFORM,
 )
 
@@ -68,15 +86,17 @@ VALUES = torch.tensor([[[1.0, 0], [0, 1], [1, 1]], [[0, 1], [2, 0], [1, 2]]])
 def row_with(faults: Faults) -> list[float]:
     """The concatenated outputs for *is*, with mistakes."""
     dots = (KEYS @ QUERIES[:, :, None])[..., 0]  # (heads, key)
-    if ONE_SUM.name in faults:
+    if faults & {ONE_SUM.name, ONE_HEAD_OF_FOUR.name}:
         dots = dots.sum(dim=0, keepdim=True).expand(2, 3)
-    divisor = {UNSCALED.name: 1.0, BY_TWO.name: 2.0}
+    divisor = {UNSCALED.name: 1.0, BY_TWO.name: 2.0, ONE_HEAD_OF_FOUR.name: 2.0}
     scores = dots / next((divisor[f] for f in faults if f in divisor), math.sqrt(2))
+    scores[:, 2] = -math.inf if CAUSAL.name in faults else scores[:, 2]
     weights = (scores * 0 if UNIFORM.name in faults else scores).softmax(dim=-1)
     values = VALUES.flip(0) if SWAPPED_VALUES.name in faults else VALUES
     values = KEYS if KEYS_AVERAGED.name in faults else values
     output = (weights[:, None] @ values)[:, 0]
     output = output.flip(0) if HEADS_REVERSED.name in faults else output
+    output = output.T if COMPONENTS_FIRST.name in faults else output
     row: list[float] = output.flatten().tolist()
     return row
 
@@ -224,6 +244,20 @@ OVER_QUERIES = Edit(
     "softmax(dim=-1)",
     "softmax(dim=-2)",
 )
+OVER_HEADS = Edit(
+    "the softmax is taken over the heads instead of the keys",
+    "In each head, the weights of a query must sum to 1: take the softmax over the keys.",
+    "softmax",
+    "softmax(dim=-1)",
+    "softmax(dim=1)",
+)
+QUERIES_AND_KEYS = Edit(
+    "queries and keys have exchanged roles",
+    "The scores need one row per query and one column per key.",
+    "scores",
+    "q @ k.transpose(-2, -1)",
+    "k @ q.transpose(-2, -1)",
+)
 NO_OUTPUT_MATRIX = Edit(
     "the concatenation is not multiplied by w_o",
     "Multiply the joined heads by w_o, from the right.",
@@ -261,6 +295,8 @@ MULTI_HEAD_MISTAKES = (
     BY_D_MODEL,
     NOT_SCALED,
     OVER_QUERIES,
+    OVER_HEADS,
+    QUERIES_AND_KEYS,
     NO_OUTPUT_MATRIX,
     OUTPUT_TRANSPOSED,
     PROJECTIONS_TRANSPOSED,
@@ -324,6 +360,14 @@ WITHOUT_HEAD_MISTAKES = (
         "rows",
         _ZERO,
         "w_o[: head * d_k] = 0\n    w_o[(head + 1) * d_k :] = 0",
+    ),
+    Edit(
+        "the columns are set to zero, and w_o is transposed afterwards",
+        "Multiply by w_o as the given code did: its transpose is another matrix.",
+        "rows join",
+        f"{_ZERO}\n    return z.transpose(1, 2).flatten(2) @ w_o",
+        "w_o[:, head * d_k : (head + 1) * d_k] = 0\n"
+        "    return z.transpose(1, 2).flatten(2) @ w_o.T",
     ),
     Edit(
         "nothing is removed",
