@@ -13,7 +13,8 @@ from tfmr.exercises.guard import TimeLimitExceeded, time_limit
 
 @pytest.fixture(autouse=True)
 def short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "SECONDS", 0.2)
+    """A limit that the code before and after a loop does not reach, also on a busy machine."""
+    monkeypatch.setattr(guard, "SECONDS", 1.5)
 
 
 def endless(*arguments):
@@ -36,7 +37,7 @@ def stubborn(*arguments):
 def test_an_endless_loop_is_ended(answer) -> None:
     verdict = ch04.q2.check(answer)
     assert verdict.kind == "raised"
-    assert verdict.headline.startswith("Your code was stopped after 0.2 seconds, at line ")
+    assert verdict.headline.startswith("Your code was stopped after 1.5 seconds, at line ")
     assert "loop" in verdict.details
 
 
@@ -50,9 +51,9 @@ def test_an_endless_loop_is_ended_in_another_thread() -> None:
 
 def test_code_after_the_limit_is_not_interrupted() -> None:
     for _ in range(3):
-        with time_limit(0.05):
+        with time_limit(1.5):
             pass
-    time.sleep(0.2)
+    time.sleep(2)
     with pytest.raises(TimeLimitExceeded), time_limit(0.05):
         endless()
     time.sleep(0.6)
@@ -65,11 +66,11 @@ def test_the_limit_is_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_endless_loop_is_ended_in_a_notebook() -> None:
     cells = [
-        "from tfmr.exercises import ch04, guard\nguard.SECONDS = 0.5",
+        "from tfmr.exercises import ch04, guard\nguard.SECONDS = 3",
         "def attention(q, k, v):\n    while True:\n        pass",
         "ch04.q2.check(attention)",
     ]
     notebook = new_notebook(cells=[new_code_cell(source) for source in cells])
     NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     [output] = notebook.cells[-1].outputs
-    assert output["data"]["text/plain"].startswith("Your code was stopped after 0.5 seconds, at")
+    assert output["data"]["text/plain"].startswith("Your code was stopped after 3 seconds, at")
