@@ -28,6 +28,12 @@ RIGHT = "another_query = [0.663, 2.229]\n"
 HEADER = 'CHAPTER = "04"\n'
 
 
+@pytest.fixture(autouse=True)
+def limit_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """:func:`mark` changes the time limit of its process, which other tests share."""
+    monkeypatch.setattr(guard, "SECONDS", guard.SECONDS)
+
+
 def marked(path: Path) -> Marked:
     """Marked without a sandbox; the answers are numbers, so PyTorch is not imported."""
     return mark("ada", path, (), 60.0)
