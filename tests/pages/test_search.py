@@ -242,12 +242,12 @@ def test_the_names_in_the_overview_have_entries_of_their_own() -> None:
     assert [link for link in missing if not without.match(link)] == []
 
 
-def test_solutions_are_not_given_away() -> None:
+def test_hints_and_solutions_are_not_given_away() -> None:
     everything = "\n".join(text for _, _, _, _, text in entries())
     told = [
         text
         for name, _ in index()["pages"]
-        for paragraph in html(name).select("details.solution p")
+        for paragraph in html(name).select(".solution p, summary:-soup-contains('Hint') ~ p")
         if len(text := one_line(paragraph.get_text())) > 60 and text in everything
     ]
     assert told == []

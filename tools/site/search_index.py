@@ -43,8 +43,8 @@ CODES = range(0x0500, 0x1300)
 
 SENTENCE = re.compile(r"(?<=[.;]) ")
 EXERCISE_TITLE = re.compile(r"Exercise \d+\.\d+")
-SOLUTION_START = '<details class="solution"'
-SOLUTION_END = "</details>"
+FOLDED = re.compile(r'<details class="solution"|<details>\s*<summary>Hint')
+FOLDED_END = "</details>"
 
 
 class Entry(NamedTuple):
@@ -98,16 +98,16 @@ def prose(parts: list[nodes.Node]) -> str:
     return " ".join("".join(piece for part in parts for piece in words_of(part)).split())
 
 
-def without_solutions(children: list[nodes.Node]) -> list[nodes.Node]:
-    """Leave out the solutions of exercises: a search does not give them away."""
+def without_answers(children: list[nodes.Node]) -> list[nodes.Node]:
+    """Leave out the hints and solutions of exercises: a search does not give them away."""
     kept = []
     inside = False
     for child in children:
         markup = child.astext() if isinstance(child, nodes.raw) else ""
-        inside = inside or markup.startswith(SOLUTION_START)
+        inside = inside or bool(FOLDED.match(markup))
         if not inside:
             kept.append(child)
-        inside = inside and markup != SOLUTION_END
+        inside = inside and markup != FOLDED_END
     return kept
 
 
@@ -141,7 +141,7 @@ def section_entries(docname: str, section: nodes.section, top: bool = False) -> 
     """The entries of ``section`` and of the sections in it."""
     # The lists of the overview repeat the names and first sentences of entries of other pages.
     nested = (nodes.section, nodes.bullet_list) if docname == PAGE else nodes.section
-    own = without_solutions([child for child in section.children if not isinstance(child, nested)])
+    own = without_answers([child for child in section.children if not isinstance(child, nested)])
     title = prose(own[:1])
     text, code = prose(own[1:]), identifiers(own[1:])
     anchor = "" if top else section["ids"][0]
