@@ -31,7 +31,7 @@ from tfmr.train.run_dir import write_text
 
 ROOT = Path(__file__).parent.parent
 """The root folder of the project."""
-LIBRARIES = ("transformers", "x-transformers", "sacrebleu", "numpy")
+LIBRARIES = ("transformers", "x-transformers", "ctranslate2", "sacrebleu", "numpy")
 """Libraries whose versions are recorded in addition to those of :func:`environment_info`."""
 
 
