@@ -20,6 +20,10 @@ TORCH_INDEX ?= $(shell test "$$(uname)" = Linux && ! command -v nvidia-smi >/dev
 # The version of PyTorch for `make lock`: a new one can change the outputs of trained models.
 HOLD ?= $(shell grep '^torch==' requirements.lock)
 
+# A test run starts Python thousands of times. Without compiled files, which this variable forbids,
+# importing PyTorch takes twice as long.
+export PYTHONDONTWRITEBYTECODE :=
+
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
 READY := $(VENV)/.ready
