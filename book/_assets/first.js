@@ -1,5 +1,5 @@
 // Runs before the page is shown, so that it appears in the reader's colours and typeface at once.
-// The choice of colours is all that the site remembers about a reader.
+// The site remembers this choice, and for a visit whether the reader wants the code.
 
 {
   const root = document.documentElement;

@@ -5,6 +5,36 @@ const root = document.documentElement;
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const one = (selector) => document.querySelector(selector);
 
+// What the site remembers, on the device or for the visit; where storage is blocked, a choice holds for the page.
+function stored(area, name) {
+  try {
+    return window[area].getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+function store(area, name, value) {
+  try {
+    window[area].setItem(name, value);
+  } catch {
+    // Blocked.
+  }
+}
+
+/** A function that runs another one before the next frame, once, however often it is called. */
+function perFrame(run) {
+  let waiting = false;
+  return () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      run();
+    });
+  };
+}
+
 function svg(path) {
   const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   const shape = document.createElementNS("http://www.w3.org/2000/svg", "path");
@@ -34,27 +64,36 @@ function nextMode() {
   const order = system.matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
   const mode = order[(order.indexOf(root.dataset.mode) + 1) % order.length];
   setMode(mode);
-  try {
-    localStorage.setItem("mode", mode);
-  } catch {
-    // Storage is blocked: the choice holds for this page.
-  }
-}
-
-// A page that the browser has kept, and shows again when the reader goes back, takes the latest choice.
-function takeChoice({ persisted }) {
-  if (!persisted) return;
-  try {
-    setMode(localStorage.getItem("mode") ?? "auto");
-  } catch {
-    // Storage is blocked: the page keeps its own choice.
-  }
+  store("localStorage", "mode", mode);
 }
 
 setMode(root.dataset.mode in MODES ? root.dataset.mode : "auto");
-addEventListener("pageshow", takeChoice);
 system.addEventListener("change", () => setMode(root.dataset.mode));
 for (const button of all(".theme-switch-button")) button.addEventListener("click", nextMode);
+
+// For the idea, listings are folded that the reader can do without; for the code, all are open.
+
+function setReading(reading) {
+  for (const input of all(".reading input")) input.checked = input.value === reading;
+  if (root.dataset.reading === reading) return; // keep what the reader has opened
+  root.dataset.reading = reading;
+  for (const details of all("details.folded")) details.open = reading === "code";
+}
+
+const chosenReading = () => stored("sessionStorage", "reading") ?? "idea";
+for (const input of all(".reading input")) {
+  input.addEventListener("change", () => {
+    store("sessionStorage", "reading", input.value);
+    setReading(input.value);
+  });
+}
+setReading(chosenReading());
+
+// A page that the reader goes back to takes the latest choices, whatever the browser has kept of it.
+addEventListener("pageshow", () => {
+  setMode(stored("localStorage", "mode") ?? root.dataset.mode);
+  setReading(chosenReading());
+});
 
 // Buttons of the header
 
@@ -248,7 +287,8 @@ addEventListener("resize", () => {
   clearTimeout(resized);
   resized = setTimeout(markAreas, 200);
 });
-for (const details of all("details")) details.addEventListener("toggle", markAreas);
+const markSoon = perFrame(markAreas);
+for (const details of all("details")) details.addEventListener("toggle", markSoon);
 if (document.readyState === "complete") markAreas();
 else addEventListener("load", markAreas);
 
@@ -305,15 +345,7 @@ function follow() {
 }
 
 if (places.length) {
-  let waiting = false;
-  const soon = () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      follow();
-    });
-  };
+  const soon = perFrame(follow);
   addEventListener("scroll", soon, { passive: true });
   addEventListener("load", soon);
 }

@@ -13,7 +13,7 @@ async function main() {
     defaultExtractor: (content) => content.split(" "),
     keyframes: true,
     // Attributes and states that scripts and browsers set.
-    dynamicAttributes: ["data-theme", "data-mode", "data-live", "open", "aria-expanded", "aria-current", "hidden"],
+    dynamicAttributes: ["data-theme", "data-mode", "data-reading", "data-live", "open", "aria-expanded", "aria-current", "hidden"],
   });
   const { code } = transform({ filename: "site.css", code: Buffer.from(used), minify: true });
   process.stdout.write(JSON.stringify({ css: code.toString() }));
