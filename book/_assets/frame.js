@@ -103,6 +103,13 @@ for (const button of all(".btn-fullscreen-button")) {
     document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
   );
 }
+// On a phone, the title of the page is in the header once the reader has scrolled beyond it.
+const beyond = ([{ isIntersecting, boundingClientRect }]) => {
+  one(".header-title").hidden = isIntersecting || boundingClientRect.top > 0;
+};
+const heading = one("article h1");
+if (heading) new IntersectionObserver(beyond, { rootMargin: "-56px 0px 0px" }).observe(heading);
+
 // Paper has the hints and solutions that are open, or all of them.
 for (const button of all(".btn-print-button")) {
   button.addEventListener("click", () => {
