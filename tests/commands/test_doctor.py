@@ -86,3 +86,13 @@ def test_a_table(command, capsys: pytest.CaptureFixture[str]) -> None:
     assert stop.value.code == 1
     [line] = [row for row in capsys.readouterr().out.splitlines() if row.startswith("FAULT")]
     assert "not learning" in line
+
+
+def test_the_curve_in_an_event_file_or_its_folder(command) -> None:
+    Path("logs").mkdir()
+    written = Path(__file__).parent.parent / "doctor" / "curve.tfevents"
+    shutil.copy(written, "logs/events.out.tfevents.1.host")
+    for path in ("logs", "logs/events.out.tfevents.1.host"):
+        out, _ = command("doctor", path, "--figure", "curve.png")
+        assert "training loss 2.20, validation loss 2.50" in out
+    assert Path("curve.png").stat().st_size > 0

@@ -59,6 +59,20 @@ def test_a_loss_that_is_not_finite() -> None:
     assert [each.name for each in report.faults] == ["rate too high"]
 
 
+def test_a_short_table_that_diverges() -> None:
+    """Between some rows, there is none in a tenth of the run."""
+    report = diagnose(Curve(range(1, 9), [6.0, 5.0, 4.0, 3.5, 3.2, 5.5, 5.8, 5.9]))
+    assert [each.name for each in report.faults] == ["rate too high"]
+
+
+def test_a_probe_without_a_validation_where_it_needs_one_is_undecided() -> None:
+    losses = [6 - 0.4 * k for k in range(10)]
+    report = diagnose(Curve(range(1, 11), losses, [(5, 4.2), (10, 2.5)]))
+    assert report["leak"].verdict == "undecided"
+    assert "between 15% and 30%" in report["leak"].text
+    assert report["overfitting"].verdict == "ok"
+
+
 def test_a_trained_model_that_improves_little_is_undecided() -> None:
     report = diagnose(Curve(range(1, 11), [2.0 - 0.01 * k for k in range(10)]))
     assert not report.faults
@@ -82,6 +96,7 @@ def test_usual_names_of_columns_and_empty_cells(tmp_path: Path) -> None:
         ("step,loss\n1,2\n", ["at least 8 rows", "got 1"]),
         ("step,other\n1,2\n", ["columns step and loss"]),
         ("step,loss\n" + "1,x\n" * 8, ["numbers", "loss"]),
+        ("step,loss\n" + "".join(f"{k % 5},2\n" for k in range(8)), ["increase", "0 after 4"]),
     ],
 )
 def test_a_table_that_is_no_curve(tmp_path: Path, text: str, words: list[str]) -> None:

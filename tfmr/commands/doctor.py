@@ -14,7 +14,8 @@ class Doctor:
 
     The subject is a Python file that defines `subject`, a tfmr.doctor.Subject; or the directory of
     a run; or a CSV table with the columns step and loss and, if you have them, valid_loss,
-    learning_rate and weight_norm.
+    learning_rate and weight_norm; or an event file of TensorBoard, or a folder with such files,
+    with tags such as train/loss and eval/loss.
 
     Model: python -m tfmr doctor my_model.py
 
@@ -24,7 +25,9 @@ class Doctor:
     found.
     """
 
-    subject: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE.py|RUN|CURVE.csv")]
+    subject: Annotated[
+        tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE.py|RUN|CURVE.csv|EVENTS")
+    ]
     """What to examine."""
     figure: Path | None = None
     """Draw the curve beside that of a healthy run, and write it to this file."""
@@ -35,22 +38,18 @@ class Doctor:
         Raises:
             SystemExit: with status 1, if a fault is found.
         """
-        from tfmr.doctor import diagnose, examine, read_curve
+        from tfmr.doctor import diagnose, examine
         from tfmr.doctor.curve import compare
-        from tfmr.doctor.files import load_subject, run_curve, run_subject
+        from tfmr.doctor.files import load_curve, load_model
         from tfmr.errors import require
 
-        is_curve, is_run = self.subject.suffix == ".csv", self.subject.is_dir()
-        curve = read_curve(self.subject) if is_curve else None
-        curve = run_curve(self.subject) if is_run else curve
+        curve = load_curve(self.subject)
         require(
             curve is not None or self.figure is None,
             f"expected a curve for --figure, but {self.subject} has none",
         )
-        reports = []
-        if not is_curve:
-            subject = run_subject(self.subject) if is_run else load_subject(self.subject)
-            reports.append(examine(subject))
+        model = load_model(self.subject)
+        reports = [] if model is None else [examine(model)]
         if curve is not None:
             reports.append(diagnose(curve))
         print(*reports, sep="\n")

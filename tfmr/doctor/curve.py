@@ -6,14 +6,16 @@ The limits of the probes separate the recorded runs of ``benchmarks/curves.py``.
 import csv
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from tfmr.doctor.events import read_events
 from tfmr.doctor.finding import Finding, Report, UndecidedError
 from tfmr.errors import TfmrError, require
 from tfmr.figures.training import loss_gallery
@@ -21,12 +23,12 @@ from tfmr.records import record_path
 
 COLUMNS = {
     "step": ("step", "steps", "iteration", "iter"),
-    "loss": ("loss", "train_loss", "training_loss"),
-    "valid_loss": ("valid_loss", "val_loss", "validation_loss", "eval_loss"),
-    "learning_rate": ("learning_rate", "lr"),
-    "weight_norm": ("weight_norm",),
+    "loss": ("loss", "train_loss", "training_loss", "loss_train"),
+    "valid_loss": ("valid_loss", "val_loss", "validation_loss", "eval_loss", "loss_valid"),
+    "learning_rate": ("learning_rate", "lr", "train_learning_rate", "train_lr"),
+    "weight_norm": ("weight_norm", "train_weight_norm"),
 }
-"""The columns that are used, and the names under which they are found."""
+"""The columns that are used, and the names under which they are found (see :func:`_find`)."""
 Number = int | float
 ROWS = 8
 """The smallest number of rows."""
@@ -34,7 +36,11 @@ ROWS = 8
 
 @dataclass(frozen=True)
 class Curve:
-    """The columns of a training curve; those that the table lacks are empty."""
+    """The columns of a training curve; those that the table lacks are empty.
+
+    Raises:
+        TfmrError: unless the steps increase.
+    """
 
     step: Sequence[Number]
     loss: Sequence[Number]
@@ -44,19 +50,39 @@ class Curve:
     learning_rate: Sequence[Number] = ()
     weight_norm: Sequence[Number] = ()
 
+    def __post_init__(self) -> None:
+        for before, after in pairwise(self.step):
+            require(
+                before < after,
+                f"expected steps that increase, got {after:g} after {before:g}; keep one run only",
+            )
+
     def between(self, start: float, end: float) -> float:
-        """The mean training loss between two fractions of the run."""
-        last = self.step[-1]
-        inside = [y for x, y in zip(self.step, self.loss, strict=True) if start <= x / last <= end]
-        return fmean(inside) if inside else math.nan
+        """The mean training loss between two fractions of the run.
+
+        If the table has no row there, the loss of the row that is nearest to the middle.
+        """
+        points = list(zip(self.step, self.loss, strict=True))
+        inside = self._inside(points, start, end)
+        middle = (start + end) / 2 * self.step[-1]
+        return fmean(inside or [min(points, key=lambda point: abs(point[0] - middle))[1]])
 
     def valid_between(self, start: float, end: float) -> float:
-        """The mean validation loss between two fractions of the run."""
-        if not self.valid_loss:
-            raise UndecidedError("the table has no column valid_loss")
+        """The mean validation loss between two fractions of the run.
+
+        Raises:
+            UndecidedError: if the curve has none there.
+        """
+        inside = self._inside(self.valid_loss, start, end)
+        if not inside:
+            raise UndecidedError(f"no validation loss between {start:.0%} and {end:.0%} of the run")
+        return fmean(inside)
+
+    def _inside(
+        self, points: Sequence[tuple[Number, Number]], start: float, end: float
+    ) -> list[Number]:
         last = self.step[-1]
-        inside = [y for x, y in self.valid_loss if start <= x / last <= end]
-        return fmean(inside) if inside else math.nan
+        return [y for x, y in points if start <= x / last <= end]
 
 
 def read_curve(path: Path) -> Curve:
@@ -70,10 +96,7 @@ def read_curve(path: Path) -> Curve:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise TfmrError(f"cannot read the curve {path}: {error}") from error
-    names = {
-        column: next((name for name in known if rows and name in rows[0]), None)
-        for column, known in COLUMNS.items()
-    }
+    names = _find(rows[0] if rows else {})
     require(
         None not in (names["step"], names["loss"]),
         f"expected the columns step and loss in {path}, with a row for every measurement",
@@ -96,6 +119,47 @@ def read_curve(path: Path) -> Curve:
         f"expected at least {ROWS} rows in {path}, got {len(rows)}; log the loss more often",
     )
     return Curve(**{**values, "valid_loss": valid})  # type: ignore[arg-type]
+
+
+def read_tensorboard(path: Path) -> Curve:
+    """Read a training curve from an event file of TensorBoard, or from a folder with such files.
+
+    The tags are those of :data:`COLUMNS`, for example ``train/loss`` and ``eval/loss``.
+
+    Raises:
+        TfmrError: if there is no event file, or it cannot be read, or has no training loss, or too
+            few values.
+    """
+    scalars = read_events(path)
+    names = _find(scalars)
+    found = {key: scalars[name] for key, name in names.items() if name is not None}
+    require(
+        "loss" in found,
+        f"expected a tag such as train/loss in {path}, got: {', '.join(sorted(scalars)) or 'none'}",
+    )
+    steps = sorted(found["loss"])
+    require(
+        len(steps) >= ROWS,
+        f"expected at least {ROWS} training losses in {path}, got {len(steps)}; log more often",
+    )
+    values = {
+        key: [found[key][step] for step in steps]
+        for key in ("loss", "learning_rate", "weight_norm")
+        if found.get(key, {}).keys() >= set(steps)
+    }
+    return Curve(steps, valid_loss=sorted(found.get("valid_loss", {}).items()), **values)
+
+
+def _find(names: Iterable[str]) -> dict[str, str | None]:
+    """For each of :data:`COLUMNS`, the first of ``names`` that is one of its names.
+
+    Upper case is the same as lower case, and a slash the same as an underscore.
+    """
+    plain = {name.lower().replace("/", "_"): name for name in names}
+    return {
+        column: next((plain[name] for name in known if name in plain), None)
+        for column, known in COLUMNS.items()
+    }
 
 
 def read_validations(path: Path) -> list[tuple[float, float]]:
@@ -127,7 +191,7 @@ def _rate(curve: Curve) -> tuple[str, bool]:
         text = f"the loss rises from {lowest:.2f} to {end:.2f}; lower the learning rate"
         return text, True
     if not curve.weight_norm:
-        raise UndecidedError("the table has no column weight_norm; the loss does not diverge")
+        raise UndecidedError("no weight norm is recorded; the loss does not diverge")
     growth = curve.weight_norm[-1] / curve.weight_norm[0]
     stalls = curve.between(0.25, 0.35) > 0.5 * start
     if growth > 2 and stalls:
@@ -141,7 +205,7 @@ def _rate(curve: Curve) -> tuple[str, bool]:
 
 def _warmup(curve: Curve) -> tuple[str, bool]:
     if not curve.learning_rate:
-        raise UndecidedError("the table has no column learning_rate")
+        raise UndecidedError("no learning rate is recorded")
     if max(curve.learning_rate) > 1.01 * curve.learning_rate[0]:
         return "the learning rate rises at the beginning", False
     start, early, later = float(curve.loss[0]), curve.between(0.06, 0.1), curve.between(0.2, 0.3)

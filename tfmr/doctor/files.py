@@ -1,4 +1,4 @@
-"""What the command examines: a Python file, a run directory, or a table with a curve."""
+"""What the command examines: a Python file, a run directory, a table or TensorBoard's events."""
 
 import sys
 from dataclasses import replace
@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from tfmr import checkpoint
-from tfmr.doctor.curve import Curve, read_curve, read_validations
+from tfmr.doctor.curve import Curve, read_curve, read_tensorboard, read_validations
+from tfmr.doctor.events import MARK
 from tfmr.doctor.subject import Subject
 from tfmr.errors import require
 from tfmr.exercises.files import run_file
@@ -70,11 +71,33 @@ def run_subject(folder: Path) -> Subject:
     )
 
 
-def run_curve(folder: Path) -> Curve | None:
-    """The training curve of a run directory with its validations; ``None`` if it has no curve."""
-    if not (folder / "curve.csv").is_file():
+def load_curve(path: Path) -> Curve | None:
+    """The curve in a CSV table, in event files of TensorBoard, or in a run directory.
+
+    ``None`` if ``path`` is a run directory without a curve, or another file.
+
+    Raises:
+        TfmrError: if the curve cannot be read.
+    """
+    if path.suffix == ".csv":
+        return read_curve(path)
+    if has_events(path):
+        return read_tensorboard(path)
+    if not (path / "curve.csv").is_file():
         return None
-    curve = read_curve(folder / "curve.csv")
-    if not (folder / "valid.csv").is_file():
+    curve = read_curve(path / "curve.csv")
+    if not (path / "valid.csv").is_file():
         return curve
-    return replace(curve, valid_loss=read_validations(folder / "valid.csv"))
+    return replace(curve, valid_loss=read_validations(path / "valid.csv"))
+
+
+def load_model(path: Path) -> Subject | None:
+    """The subject of a Python file or the translator of a run; ``None`` for a file with a curve."""
+    if path.suffix == ".csv" or has_events(path):
+        return None
+    return run_subject(path) if path.is_dir() else load_subject(path)
+
+
+def has_events(path: Path) -> bool:
+    """Whether ``path`` is an event file of TensorBoard, or a folder with event files."""
+    return any(path.glob(f"*{MARK}*")) if path.is_dir() else MARK in path.name
