@@ -26,6 +26,7 @@ from pypdf.generic import ArrayObject, FloatObject, NameObject, NullObject
 from tools import ROOT, published
 from tools.browser import FLAGS, BrowserError, browser
 from tools.site import LANGUAGE, SITE, SiteError
+from tools.site.head import edition
 from tools.site.server import server
 
 TARGET = ROOT / "dist" / "the-executable-transformer.pdf"
@@ -163,7 +164,7 @@ def contents(base: str, parts: Sequence[Part], front: int) -> str:
         )
     return (
         f'<div class="cover"><h1>{TITLE}</h1><p>From a first recurrent network to a model that '
-        "translates, with executed code in every chapter.</p></div>"
+        f"translates, with executed code in every chapter.</p><p>{edition(ROOT)}</p></div>"
         f'<div class="contents"><h2>Contents</h2>{"".join(rows)}</div>'
     )
 

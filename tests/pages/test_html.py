@@ -63,7 +63,11 @@ def test_a_page_has_a_head_a_title_the_contents_of_the_book_and_its_version(text
     assert edition.startswith(f"Version {tfmr.__version__}")
 
 
-def test_the_edition_has_the_date_and_the_name_of_the_last_commit(tmp_path: Path) -> None:
+def test_the_edition_has_the_date_and_the_name_of_the_last_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-03-02T08:30:00+0900")
+
     def git(*arguments: str) -> str:
         identity = ("-c", "user.name=a", "-c", "user.email=a@b")
         command = ["git", "-C", str(tmp_path), *identity, *arguments]
@@ -72,12 +76,13 @@ def test_the_edition_has_the_date_and_the_name_of_the_last_commit(tmp_path: Path
     version = f"Version {tfmr.__version__}"
     assert head.edition(tmp_path) == version
     git("init", "-q")
-    git("commit", "-q", "--allow-empty", "--date=2026-03-01T12:00:00", "-m", "Begin")
-    head.edition.cache_clear()
-    assert re.fullmatch(
-        rf"{version} of \d{{4}}-\d\d-\d\d, commit {git('rev-parse', '--short', 'HEAD')}",
-        head.edition(tmp_path),
-    )
+    git("commit", "-q", "--allow-empty", "-m", "Begin")
+    name = git("rev-parse", "--short=10", "HEAD")
+    for zone in ("Asia/Seoul", "America/Lima"):
+        monkeypatch.setenv("TZ", zone)
+        head.last_commit.cache_clear()
+        assert head.last_commit(tmp_path) == ("2026-03-01T23:30:00Z", name)
+    assert head.edition(tmp_path) == f"{version} of 2026-03-01, commit {name}"
 
 
 def test_a_page_to_read_has_contents_and_leads_to_its_neighbours() -> None:

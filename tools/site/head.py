@@ -1,5 +1,6 @@
 """The head of a page: its description, its addresses, and the typefaces that it needs first."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ from functools import cache, partial
 from hashlib import sha256
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -71,15 +72,30 @@ def asset(app: Sphinx, pathto: Callable[..., str], name: str) -> str:
     return f"{pathto(f'_static/{name}', 1)}?v={made}"
 
 
+class Commit(NamedTuple):
+    """A commit of the book."""
+
+    time: str
+    """Its time in UTC, in ISO 8601."""
+    name: str
+
+
 @cache
+def last_commit(root: Path) -> Commit | None:
+    """The last commit, if Git knows it; its name has the same length in every clone."""
+    if not shutil.which("git"):
+        return None
+    date = "--date=format-local:%Y-%m-%dT%H:%M:%SZ"
+    command = ["git", "log", "-1", "--abbrev=10", date, "--format=%cd %h"]
+    utc = os.environ | {"TZ": "UTC"}
+    done = subprocess.run(command, cwd=root, env=utc, capture_output=True, text=True, check=False)
+    return Commit(*done.stdout.split()) if done.returncode == 0 else None
+
+
 def edition(root: Path) -> str:
     """The version of the book, with the date and the name of its last commit if Git knows them."""
-    version = f"Version {__version__}"
-    if not shutil.which("git"):
-        return version
-    command = ["git", "log", "-1", "--format=%cs, commit %h"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    return f"{version} of {done.stdout.strip()}" if done.returncode == 0 else version
+    version, commit = f"Version {__version__}", last_commit(root)
+    return f"{version} of {commit.time[:10]}, commit {commit.name}" if commit else version
 
 
 def describe_page(
