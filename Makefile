@@ -81,6 +81,10 @@ serve: $(READY) ## show the site on this machine
 pdf: book ## print the book as dist/the-executable-transformer.pdf
 	$(PY) -m tools.pdf
 
+.PHONY: epub
+epub: book ## write the book as dist/the-executable-transformer.epub
+	$(PY) -m tools.epub
+
 .PHONY: dist
 dist: book ## pack the site as dist/the-executable-transformer.zip, to be read without a server
 	$(PY) -m tools.dist
