@@ -116,11 +116,18 @@ def by_vector(normalise):
             assert torch.allclose(y[i, j], expected, atol=1e-3)
 
 
-def by_properties(normalise):
+def by_mean_and_variance(normalise):
     x = 2 * torch.randn(3, 4, 5) + 1
     y = normalise(x)
     assert y.mean(-1).abs().max() < 1e-3
     assert (y.std(-1, correction=0) - 1).abs().max() < 1e-3
+
+
+def by_properties(normalise):
+    x = torch.randn(3, 4, 5) + 1
+    y = normalise(x)
+    by_mean_and_variance(normalise)
+    assert torch.allclose((x * y).mean(-1), x.std(-1, correction=0), atol=1e-2)
 
 
 def by_examples(normalise):
@@ -209,6 +216,7 @@ WRONG = {
     ],
     "q3": [(pre_norm, "pre-norm"), (no_residual, "residual connection around the attention")],
     "q4": [(one_norm, "the first residual connection still adds"), (doubled, "")],
+    "q5": [(by_mean_and_variance, "")],
 }
 """For each exercise, answers that are wrong, and part of the name of the mistake; without a name
 if no known mistake explains them."""

@@ -227,6 +227,11 @@ def uncorrected(w, g, m, v, t, lr):
     return w - lr * m / (v**0.5 + 1e-9), m, v
 
 
+def root_of_sum(w, g, m, v, t, lr):
+    m, v = m.lerp(g, 0.1), v.lerp(g * g, 0.02)
+    return w - lr * (m / (1 - 0.9**t)) * torch.rsqrt(v / (1 - 0.98**t) + 1e-9), m, v
+
+
 def gradient_descent(w, g, m, v, t, lr):
     return w - lr * g, m, v
 
@@ -243,7 +248,11 @@ WRONG = {
     "q1": [([1, 1], "as if they were the first"), ([4, 1], "")],
     "q2": [(plain_mean, "every batch has the same weight"), (largest, "")],
     "q3": [(padding_counted, "the padding is counted"), (smoothed_probability, "")],
-    "q4": [(uncorrected, "the averages are not corrected"), (gradient_descent, "")],
+    "q4": [
+        (uncorrected, "the averages are not corrected"),
+        (root_of_sum, "ε is added under the root"),
+        (gradient_descent, ""),
+    ],
     "q5": [(summed, "the sum is not divided"), (first_part, "")],
 }
 """For each exercise, answers that are wrong, and part of the name of the mistake; without a name

@@ -211,14 +211,16 @@ def norm_test(normalise):
     raise NotImplementedError
 ''',
     hints=(
-        "What are the mean and the variance of every vector after a layer norm?",
+        "What are the mean and the variance of every vector after a layer norm? Which other "
+        "vectors have the same mean and variance?",
         "Some mistakes are hardly visible for long vectors, for centred ones or for those with "
         "variance 1. Choose vectors that are none of these.",
         "A vector must not depend on the others: normalise one of them alone, and compare.",
     ),
     answer=versions.norm_test,
-    remark="With four components, the factor between the two variances is 4/3. Properties are "
-    "enough here; a comparison with `F.layer_norm` would do as well.",
+    remark="With four components, the factor between the two variances is 4/3. Mean and variance "
+    "do not determine the result; together with its direction, which the cosine tests, they do. A "
+    "comparison with `F.layer_norm` would do as well.",
     correct=(
         Subject("the formula is computed step by step", versions.from_deviations),
         Subject("PyTorch's layer_norm is called", versions.by_torch),
@@ -231,7 +233,7 @@ def norm_test(normalise):
         Subject("RMSNorm, which subtracts no mean", versions.root_mean_square),
         Subject("a variance with d − 1 in the denominator", versions.unbiased),
         Subject("a division by the variance instead of its root", versions.variance_only),
-        Subject("a subtraction of the mean alone", versions.mean_only),
+        Subject("the mean minus the vector, not the vector minus the mean", versions.negated),
         Subject("the statistics of the first position for the sentence", versions.first_statistics),
     ),
 )

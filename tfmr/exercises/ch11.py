@@ -183,8 +183,8 @@ def adam_step(w, g, m, v, t, lr):
         "Update the averages first: the step uses the new ones.",
         "The corrected averages are needed for the step only. Which values does the next step "
         "expect?",
-        "Test your function in the first step, where m and v are 0: every weight moves by one "
-        "learning rate, whatever its gradient is.",
+        "Test your function in the first step, where m and v are 0: a weight moves by one "
+        "learning rate if its gradient is large, and by half of it if its gradient is ε.",
     ),
     answer=versions.adam_step,
     remark="The averages are returned without the correction, which has another divisor in each "
@@ -198,6 +198,10 @@ def adam_step(w, g, m, v, t, lr):
         adam_probe("the third step, with another learning rate", 1, 3, 0.5, 20),
         adam_probe("three weights", 3, 2, 0.1, 30),
         adam_probe("a late step", 2, 50, 0.2, 40),
+        Probe(
+            "a gradient of 10⁻⁹, as small as ε",
+            (*torch.tensor([[0.5], [1e-9], [0.0], [0.0]]), 1, 1.0),
+        ),
     ),
     mistakes=versions.ADAM_MISTAKES,
 )
