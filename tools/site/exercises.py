@@ -5,7 +5,7 @@ import re
 from docutils import nodes
 from sphinx.environment import BuildEnvironment
 
-EXERCISE = re.compile(r"Exercise \d+\.\d+")
+EXERCISE = re.compile(r"Exercise (\d+\.\d+)")
 SOLUTION = re.compile(r"Solution of exercise \d+\.\d+")
 
 

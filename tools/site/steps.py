@@ -14,6 +14,7 @@ from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from tools.site import (
+    answers,
     bibliography,
     captions,
     card,
@@ -66,6 +67,7 @@ STEPS = (
     Step("resolved", chapters.name_chapters, "Give a link to a chapter its number as text."),
     Step("written", folding.fold_listings, "Fold long listings, checks and code of figures."),
     Step("written", exercises.frame_exercises, "Frame exercises, and fold solutions."),
+    Step("written", answers.add_forms, "Add forms for answers that the page marks."),
     Step("written", captions.code_below_figures, "Put the folded code of a figure below it."),
     Step("written", formulas.keep_marks, "Keep punctuation and the formula before it together."),
     Step("written", margins.add_notes, "Put definitions and citations into the margin."),

@@ -1,0 +1,311 @@
+"""Exercises on a page: their answers are marked as in Python, and their code can be run."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from html import unescape
+from itertools import combinations, product
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.pages.axe import AXE, RUN, STILL, TARGETS
+from tests.pages.conftest import CONTRAST, NAMELESS, OVERFLOW, SITE, Visit
+from tfmr.exercises.chapters import chapter_numbers, exercises_of, find_chapter
+from tfmr.exercises.exercise import Exercise, Numbers, Predict
+from tools.notebooks import chapters
+
+EXERCISES = [each for number in chapter_numbers() for each in exercises_of(find_chapter(number))]
+NUMBERS = [each for each in EXERCISES if isinstance(each, Numbers)]
+PREDICTIONS = [each for each in EXERCISES if isinstance(each, Predict)]
+PAGES = {path.stem[:2]: f"{path.stem}.html" for path in reversed(chapters())}
+CHAPTER = PAGES["05"]
+FORM = re.compile(
+    r'<form class="answer [^>]* aria-label="Exercise ([\d.]+)">.*?'
+    r'<script type="application/json">(.*?)</script></form>',
+    re.DOTALL,
+)
+MARK = """cases => cases.map(([data, texts]) => window.bookAnswers.mark(data, texts))"""
+
+WRITTEN = {
+    "0,5": 0.5,
+    ".5": 0.5,
+    "2.": 2.0,
+    " 7 ": 7.0,
+    "+3": 3.0,
+    "-1.5": -1.5,
+    "−1,5": -1.5,
+    "1/3": 1 / 3,
+    "−2 / 3,5": -2 / 3.5,
+    "12e-1": 1.2,
+    "1E400/1": None,
+    "0.5.1": None,
+    "1,000,000": None,
+    "1/2/3": None,
+    "1/0": None,
+    "0/0": None,
+    "/2": None,
+    "--1": None,
+    "1 2": None,
+    "e": None,
+    ".": None,
+    "√2": None,
+    "50 %": None,
+    "0x10": None,
+    "NaN": None,
+    "Infinity": None,
+    "don't": None,
+    'say "x"': None,
+    """'"'""": None,
+    "C:\\n": None,
+}
+"""Numbers as a reader may write them, and what is not a number."""
+
+
+def source(exercise: Exercise) -> str:
+    return (SITE / PAGES[exercise.chapter]).read_text("utf-8")
+
+
+def data_of(exercise: Exercise) -> dict[str, Any]:
+    [found] = [data for label, data in FORM.findall(source(exercise)) if label == exercise.label]
+    return json.loads(found.replace("<\\/", "</"))
+
+
+@pytest.fixture(scope="module")
+def marking(visit: Visit) -> Page:
+    return visit.open(CHAPTER)
+
+
+def marked(page: Page, exercise: Exercise, answers: list[list[str]]) -> list[dict[str, str]]:
+    data = data_of(exercise)
+    return page.evaluate(MARK, [[data, texts] for texts in answers])
+
+
+def numeric_answers(exercise: Numbers) -> Iterator[list[float]]:
+    """The right answer, the known mistakes, and other wrong answers, some of them right in part."""
+    right = [float(each) for each in exercise.answer]
+    yield right
+    names = [frozenset({each.name}) for each in exercise.mistakes]
+    mistakes = [[float(each) for each in exercise.build(name)] for name in names]
+    yield from mistakes
+    yield from ([round(each, 3) for each in values] for values in mistakes)
+    for pair in combinations(mistakes, 2):  # between them, both may explain the answer
+        yield [sum(both) / 2 for both in zip(*pair, strict=True)]
+    for missed in product((0.0, 5.25), repeat=len(right)):
+        yield [each + off for each, off in zip(right, missed, strict=True)]
+    exact = [float(each) for each in exercise.build(frozenset())]
+    for i, value in enumerate(exact):
+        limit = exercise.tolerance * (1 + abs(value))
+        for factor in (-1.01, -0.98, 0.98, 1.01):
+            yield [*exact[:i], value + factor * limit, *exact[i + 1 :]]
+    yield [1e30] * len(right)
+
+
+def is_single(exercise: Numbers) -> bool:
+    return exercise.stub == f"{exercise.name} = None\n"
+
+
+@pytest.mark.parametrize("exercise", NUMBERS, ids=lambda each: each.label)
+def test_the_page_marks_numbers_as_python_does(marking: Page, exercise: Numbers) -> None:
+    answers = list(numeric_answers(exercise))
+    texts = [[repr(each) for each in answer] for answer in answers]
+    verdicts = marked(marking, exercise, texts)
+    kinds = set()
+    for answer, verdict in zip(answers, verdicts, strict=True):
+        expected = exercise.check(answer[0] if is_single(exercise) else answer)
+        assert verdict == asdict(expected), answer
+        kinds.add(expected.kind)
+    assert kinds == {"right", "mistake", "wrong"}
+
+
+@pytest.mark.parametrize("exercise", NUMBERS, ids=lambda each: each.label)
+def test_a_number_may_be_written_in_several_ways(marking: Page, exercise: Numbers) -> None:
+    rest = [str(each) for each in exercise.answer[1:]]
+    verdicts = marked(marking, exercise, [[text, *rest] for text in WRITTEN])
+    for (text, value), verdict in zip(WRITTEN.items(), verdicts, strict=True):
+        given = [text, *rest] if value is None else [value, *exercise.answer[1:]]
+        assert verdict == asdict(exercise.check(given[0] if is_single(exercise) else given)), text
+        assert ("expected" in verdict["headline"]) == (value is None), text
+
+
+@pytest.mark.parametrize("exercise", NUMBERS, ids=lambda each: each.label)
+def test_an_empty_field_is_not_attempted(marking: Page, exercise: Numbers) -> None:
+    texts = [str(each) for each in exercise.answer]
+    answers = [["" for _ in texts], [" ", *texts[1:]], [*texts[:-1], ""]]
+    expected = asdict(exercise.check(None))
+    assert marked(marking, exercise, answers) == [expected] * 3
+    assert expected["kind"] == "not attempted"
+
+
+@pytest.mark.parametrize("exercise", PREDICTIONS, ids=lambda each: each.label)
+def test_the_page_marks_predictions_as_python_does(marking: Page, exercise: Predict) -> None:
+    verdicts = marked(marking, exercise, [[letter] for letter in exercise.options])
+    assert verdicts == [asdict(exercise.check(letter)) for letter in exercise.options]
+    assert [each["kind"] for each in verdicts].count("right") == 1
+    assert marked(marking, exercise, [[""]]) == [asdict(exercise.check(None))]
+
+
+@pytest.mark.parametrize("chapter", chapter_numbers())
+def test_a_page_has_a_form_for_each_exercise_that_it_marks(chapter: str) -> None:
+    own = [each for each in EXERCISES if each.chapter == chapter]
+    page = source(own[0])
+    forms = [label for label, _ in FORM.findall(page)]
+    assert forms == [each.label for each in own if isinstance(each, Numbers | Predict)]
+
+
+@pytest.mark.parametrize("exercise", PREDICTIONS, ids=lambda each: each.label)
+def test_the_options_of_a_prediction_are_those_of_its_stub(exercise: Predict) -> None:
+    form = source(exercise).split(f'aria-label="Exercise {exercise.label}"')[1].split("<script")[0]
+    options = re.findall(r'value="(\w)"> (.*?)</label>', form)
+    assert [letter for letter, _ in options] == list(exercise.options)
+    for letter, text in options:
+        assert f"# {letter}: {unescape(text)}\n" in exercise.stub
+
+
+@pytest.mark.parametrize("chapter", chapter_numbers())
+def test_a_page_shows_how_to_run_the_exercises(visit: Visit, chapter: str) -> None:
+    page = visit.open(PAGES[chapter])
+    exercises = page.locator("#exercises")
+    text = exercises.evaluate("section => section.textContent")
+    assert f"from tfmr.exercises import ch{chapter}\n" in text
+    assert f"python -m tfmr exercises start {chapter}" in text
+    for each in EXERCISES:
+        if each.chapter == chapter:
+            own = exercises.locator("section.exercise").filter(has_text=f"Exercise {each.label}:")
+            shown = own.locator("> .cell .cell_input").first.evaluate("e => e.textContent")
+            assert each.stub in shown
+            assert f"ch{chapter}.q{each.number}.check({each.name})" in shown
+            hints = own.locator("> details:not(.solution) > summary").all_inner_texts()
+            assert hints == ["Hint 1", "Hint 2", "Hint 3"]
+
+
+def form_of(page: Page, label: str) -> Locator:
+    return page.get_by_role("form", name=f"Exercise {label}", exact=True)
+
+
+def test_numbers_are_answered_by_keyboard(visit: Visit) -> None:
+    page = visit.open(CHAPTER)
+    form = form_of(page, "5.1")
+    verdict = form.get_by_role("status")
+    expect(verdict).to_be_empty()
+    form.get_by_label("Number 1").focus()
+    for text in ("0,752", "0.497", "one", "1/2"):
+        page.keyboard.type(text)
+        page.keyboard.press("Tab")
+    expect(form.get_by_role("button", name="Check")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(verdict).to_contain_text("Wrong: expected 4 numbers")
+    invalid = form.locator("[aria-invalid=true]")
+    expect(invalid).to_have_count(1)
+    expect(invalid).to_have_accessible_name("Number 3")
+    expect(invalid).to_have_accessible_description(re.compile("0,5 or 1/2"))
+    form.get_by_label("Number 3").fill("1.509")
+    page.keyboard.press("Enter")
+    expect(verdict.locator("p").first).to_have_text(
+        "Wrong: compute each step again, with three decimal places."
+    )
+    expect(verdict).to_have_css("border-inline-start-width", "3px")
+    expect(verdict).to_contain_text("Correct so far: number 1, number 2 and number 3.")
+    expect(verdict).to_contain_text("Your answer was read as 0.752, 0.497, 1.509 and 0.5.")
+    expect(form.locator("[aria-invalid=true]")).to_have_count(0)
+    form.get_by_label("Number 4").fill("0.491")
+    page.keyboard.press("Enter")
+    expect(verdict.locator("p").first).to_have_text("Right.")
+    assert visit.errors == []
+    assert page.url.endswith(CHAPTER)
+
+
+def test_a_mistake_is_named_with_its_advice(visit: Visit) -> None:
+    page = visit.open(CHAPTER)
+    form = form_of(page, "5.1")
+    for i, text in enumerate(("0.788", "0.424", "1.680", "0.320"), start=1):
+        form.get_by_label(f"Number {i}").fill(text)
+    form.get_by_role("button", name="Check").click()
+    lines = form.get_by_role("status").locator("p")
+    expect(lines).to_have_count(2)
+    expect(lines.first).to_have_text(
+        "This is the mistake: the dot products are not divided by √d_k."
+    )
+
+
+def test_predictions_are_answered_by_mouse_and_by_keyboard(visit: Visit) -> None:
+    page = visit.open(CHAPTER)
+    form = form_of(page, "5.6")
+    verdict = form.get_by_role("status")
+    form.get_by_role("button", name="Check").click()
+    expect(verdict).to_contain_text("Not attempted")
+    form.get_by_text("above 0.9").click()
+    form.get_by_role("button", name="Check").click()
+    expect(verdict).to_contain_text("Measured: after 200 steps, the accuracy is ≈ 0.39.")
+    expect(verdict).to_contain_text("Training separates only heads that differ")
+    form.get_by_role("radio").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(verdict).to_contain_text("Right: after 200 steps")
+    expect(verdict).not_to_contain_text("Measured")
+
+
+def answered(page: Page, *, right: bool) -> list[Locator]:
+    forms = [form_of(page, "5.1"), form_of(page, "5.6")]
+    for i, text in enumerate(("0.752", "0.497", "1.509", "0.491" if right else "x"), start=1):
+        forms[0].get_by_label(f"Number {i}").fill(text)
+    forms[1].get_by_role("radio").nth(1 if right else 0).check()
+    for form in forms:
+        form.get_by_role("button", name="Check").click()
+    return forms
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_axe_finds_no_fault_in_a_form(visit: Visit, *, right: bool) -> None:
+    page = visit.open(CHAPTER)
+    answered(page, right=right)
+    page.evaluate(STILL)
+    page.evaluate(AXE)
+    for theme in ("light", "dark"):
+        visit.set_theme(theme)
+        assert page.evaluate(RUN, {"include": ["form.answer"]}) == [], theme
+        assert page.evaluate(CONTRAST) == []
+    assert page.evaluate(NAMELESS) == []
+
+
+@pytest.mark.parametrize("width", [390, 320])
+def test_a_finger_can_answer_on_a_phone(phone: Visit, width: int) -> None:
+    page = phone.open(CHAPTER, theme="dark", width=width)
+    for form in answered(page, right=False):
+        expect(form.get_by_role("status")).not_to_be_empty()
+    assert page.evaluate(TARGETS, 44) == []
+    assert page.evaluate(OVERFLOW) == []
+    fields = page.locator("form.answer input[type=text]")
+    sizes = fields.evaluate_all("found => found.map(e => parseFloat(getComputedStyle(e).fontSize))")
+    assert min(sizes) >= 16, "a phone zooms in on smaller text"
+
+
+def test_the_keyboard_of_a_phone_has_what_the_answer_needs() -> None:
+    for exercise in NUMBERS:
+        form = source(exercise).split(f'aria-label="Exercise {exercise.label}"')[1]
+        mode = re.search(r'inputmode="(\w+)"', form)
+        assert mode
+        assert mode[1] == ("text" if min(exercise.answer) < 0 else "decimal")
+
+
+def test_the_output_of_a_stub_gives_way_to_the_form_on_a_screen(visit: Visit) -> None:
+    page = visit.open(CHAPTER)
+    form = form_of(page, "5.1")
+    output = page.locator("section.exercise > .cell > .cell_output").first
+    expect(form).to_be_visible()
+    expect(output).to_be_hidden()
+    page.emulate_media(media="print")
+    expect(form).to_be_hidden()
+    expect(output).to_be_visible()
+    page.emulate_media(media="screen")
+
+
+def test_without_javascript_a_page_has_no_form(chromium: Browser, address: str) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{address}/{CHAPTER}")
+    expect(page.locator("form.answer").first).to_be_hidden()
+    expect(page.locator("section.exercise > .cell > .cell_output").first).to_be_visible()
+    context.close()
