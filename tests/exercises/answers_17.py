@@ -305,7 +305,7 @@ WRONG = {
     ],
     "q2": [(with_equal_terms, "made equal"), (twenty, "")],
     "q3": [(never_passed_on, "number i in every round"), (sums_at_once, "")],
-    "q4": [(mean_of_parts, "the parts are averaged"), (biases_first, "")],
+    "q4": [(mean_of_parts, "the partial outputs are averaged"), (biases_first, "")],
     "q5": [(unscaled, "overflow"), (base_two, "")],
 }
 """For each exercise, answers that are wrong, and part of the name of the mistake; without a name

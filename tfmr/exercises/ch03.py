@@ -131,8 +131,8 @@ q3 = Function(
     number=3,
     title="Find the bug in the padding mask",
     level=1,
-    task="The code below is meant to hide the padding of the source from the decoder. But the same "
-    "sentence gets other attention weights if more padding is added. Repair it.",
+    task="The code below is meant to hide the padding of the source from the decoder. But the "
+    "attention weights of a sentence change if more padding is added. Repair it.",
     name="masked_weights",
     stub=f"""\
 # Find the bug in this code, and repair it: scores and keep are (batch,

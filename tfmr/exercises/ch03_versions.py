@@ -226,7 +226,7 @@ MASKED_MISTAKES = (
     ),
     Edit(
         "the scores of padding are lowered by only 1",
-        "Set them to −∞: any finite score leaves a weight.",
+        "Set them to −∞: a score that is lower by 1 still leaves a large weight.",
         "fill",
         _FILL,
         "scores - (~keep).float()",

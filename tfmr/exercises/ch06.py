@@ -103,7 +103,7 @@ def rotate_pairs(x):
     """Queries or keys with rotary positions, of the same shape as x.
 
     x: (..., length, d_k), d_k even; the dots stand for any number of
-        axes (batch, heads), also none
+        axes (batch, heads), including none
 
     At position pos, the pair (a, b) of components 2i and 2i + 1 becomes
     (a cos t - b sin t, a sin t + b cos t), where t is the angle
@@ -119,7 +119,7 @@ def rotate_pairs(x):
         "dim=-1 makes them neighbours on a new axis.",
     ),
     answer=versions.rotate_pairs,
-    remark="The axes of batch and heads broadcast. A rotation keeps the length of each pair; at "
+    remark="The axes of batch and heads broadcast. A rotation preserves the norm of each pair; at "
     "position 0 nothing changes.",
     build=by_edits(versions.rotate_pairs, versions.ROTATION_MISTAKES),
     arguments=("x",),
@@ -248,9 +248,10 @@ q6 = Predict(
     level=3,
     task="The sinusoidal model of this chapter was trained on 16 tokens at positions 0 to 15, and "
     "its accuracy at positions 16 to 31 was 0.13 on average. Change one thing: in each training "
-    "step, let the 16 tokens begin at a random position from 0 to 16. The training sequences stay "
-    "as short, the test is the same: 32 tokens at positions 0 to 31. What is the accuracy at "
-    "positions 16 to 31? Predict first; the check then trains the model, in a few seconds.",
+    "step, let the 16 tokens begin at a random position from 0 to 16. The training sequences "
+    "still have 16 tokens, and the test is unchanged: 32 tokens at positions 0 to 31. What is the "
+    "accuracy at positions 16 to 31? Predict first; the check then trains the model, in a few "
+    "seconds.",
     name="prediction",
     stub="""\
 # a: above 0.8

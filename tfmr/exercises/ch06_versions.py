@@ -154,7 +154,7 @@ ROTATION_MISTAKES = (
     ),
     Edit(
         "both terms are added in both components, which is not a rotation",
-        "The first component is a · cos − b · sin, with a minus: a rotation keeps the length.",
+        "The first component is a · cos − b · sin, with a minus: a rotation preserves the norm.",
         "rotation",
         _ROTATED,
         "(even * cos + odd * sin, even * sin + odd * cos)",
@@ -223,7 +223,7 @@ ROTATION_MISTAKES = (
         "10000 ** (torch.arange(0, d_k, 2) / d_k)",
     ),
     Edit(
-        "the positions are counted along another axis than the last but one",
+        "the positions are counted along an axis other than the last but one",
         "Take the length from x.shape[-2]: with heads, axis 1 does not belong to the positions.",
         "axis",
         "length, d_k = x.shape[-2:]",
@@ -282,7 +282,8 @@ SCORES_MISTAKES = (
     ),
     Edit(
         "the keys are rotated in the opposite direction, and not conjugated",
-        "Look at position 0, where nothing is rotated: the product is no dot product there.",
+        "Rotate the keys like the queries, then conjugate them: at position 0, this product is "
+        "not a dot product.",
         "keys",
         f"{_K_TURNED}\n    return {_SCORES}",
         f"{_K_TURNED}.conj()\n    return (q_turned @ k_turned.T).real",

@@ -25,9 +25,9 @@ q1 = Numbers(
     number=1,
     title="Padding of zeros",
     level=1,
-    task="Someone replaces the padding mask by padding vectors that are zero. Take one query and "
-    "two real tokens with the scores ln 2 and 0 and the values 3 and 6. Every padding token has "
-    "the score 0 and the value 0. Compute the output of the attention for this query, for the "
+    task="Suppose that padding vectors of zeros replace the padding mask. Take one query and two "
+    "real tokens with the scores ln 2 and 0 and the values 3 and 6. Every padding token has the "
+    "score 0 and the value 0. Compute the output of the attention for this query, for the "
     "sentence alone, with 2 padding tokens and with 5.",
     name="outputs",
     stub="outputs = [None, None, None]\n",
@@ -39,7 +39,7 @@ q1 = Numbers(
     ),
     answer=[4.0, 2.4, 1.5],
     remark="The numerator is 2 · 3 + 6 = 12, the denominator 3, 5 and 8. A value of zero adds "
-    "nothing, but its weight is missing at the real tokens.",
+    "nothing, but its weight is taken from the real tokens.",
     build=versions.padded_with,
     mistakes=versions.PADDING_MISTAKES,
 )
@@ -60,8 +60,8 @@ q2 = Function(
     number=2,
     title="One vector per sentence",
     level=1,
-    task="A classifier needs one vector per sentence: the mean of the encoder output over the real "
-    "tokens. Write it for a batch.",
+    task="A classifier needs one vector per sentence: the mean of the encoder output over the "
+    "real tokens. Compute these vectors for a batch.",
     name="sentence_vectors",
     stub='''\
 def sentence_vectors(memory, keep):
@@ -117,7 +117,7 @@ q3 = Function(
     title="A whole block",
     level=2,
     task="Write an encoder block from its matrices: post-norm, with one head and a padding mask, "
-    "without biases, gains and dropout. You may use `torch.layer_norm`.",
+    "without biases, gains or dropout. You may use `torch.layer_norm`.",
     name="encoder_layer",
     stub='''\
 def encoder_layer(x, keep, w_q, w_k, w_v, w_o, w_1, w_2):
@@ -135,8 +135,8 @@ def encoder_layer(x, keep, w_q, w_k, w_v, w_o, w_1, w_2):
     hints=(
         "Write the steps of the section *One block by hand* one after the other, without its "
         "numbers.",
-        "The mask is added to this section. Which step comes right before the softmax, and which "
-        "axis of the scores belongs to the keys?",
+        "Only the mask is new. Which step comes right before the softmax, and which axis of the "
+        "scores belongs to the keys?",
         "Each sublayer ends with the sum and the layer norm. What is x for the second sublayer?",
     ),
     answer=versions.encoder_layer,
@@ -207,7 +207,7 @@ q4 = Function(
 # is the padding mask, blocks is a tuple of functions of x and keep.
 {EMBEDDINGS_AGAIN}""",
     hints=(
-        "Which names does a block read, and which name does it write?",
+        "Which variables does each iteration use, and which does it assign?",
         "Follow the output of the first block. Is it used anywhere?",
         "The input and the output of a block have the same shape. What should the second block "
         "get?",
@@ -261,7 +261,7 @@ def padding_test(encode):
 ''',
     hints=(
         "What should the outputs of a padded sentence be equal to, if it is also encoded alone?",
-        "Changing the numbers in the padding is not enough. Which faulty encoder does not read "
+        "Changing the numbers in the padding is not enough. Which faulty encoder does not use "
         "them, and yet depends on how many there are?",
         "Does the output at one real token change if another one is changed? An encoder without "
         "attention passes all other tests.",

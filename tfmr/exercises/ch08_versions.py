@@ -132,8 +132,8 @@ VECTOR_MISTAKES = (
         "real.sum()",
     ),
     Edit(
-        "the number of a sentence divides a component instead of the sentence",
-        "The numbers need an axis of size one for the components: keepdim=True.",
+        "component i is divided by the number of real tokens in sentence i",
+        "Give the numbers an axis of size one for the components: keepdim=True.",
         "number",
         "real.sum(dim=1)",
         "keep.sum(dim=1)",
@@ -410,13 +410,13 @@ STACK_MISTAKES = (
     ),
     Edit(
         "the blocks are applied in reverse order",
-        "The first block comes first.",
+        "Apply the blocks in the order of the tuple.",
         "order",
         "in blocks",
         "in blocks[::-1]",
     ),
     Edit(
-        "another residual connection leads around each block",
+        "each block has a second residual connection around it",
         "The residual connections are inside the blocks: x = block(x, keep).",
         "loop",
         "x = block(x, keep)",

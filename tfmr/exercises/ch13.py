@@ -36,8 +36,8 @@ by_hand = [None, None, None, None, None]
         "Write the output as a sum with one term per head.",
         "Only one term changes. What does it become if the output of the head is 0, and if it is "
         "the mean?",
-        "Draw a line from the second sentence to the first. How long is it, and how far did "
-        "patching move the difference on it?",
+        "Mark the three differences on a number line. How far is the second sentence from the "
+        "first, and how far did patching move it?",
     ),
     answer=[2.0, -2.0, 4.0, -1.0, 0.3],
     remark="The first head contributes 2 (1, −1). The second contributes nothing, or 1 (2, 1). "
@@ -52,9 +52,9 @@ q2 = Predict(
     number=2,
     title="Uniform attention and ablation",
     level=2,
-    task="Uniform attention in the twelve sharpest heads together costs 1.07 nats on the twenty "
-    "sentences. What does the ablation of the same twelve heads cost? Predict first; the check "
-    "then measures both, and the same for the twelve most diffuse heads.",
+    task="Uniform attention in the twelve sharpest heads together costs 1.07 nats per token on "
+    "the twenty sentences. What is the cost of ablating the same twelve heads? Predict first; the "
+    "check then measures both, and the same for the twelve most diffuse heads.",
     name="prediction",
     stub="""\
 # a: less than 0.9: uniform attention adds wrong values, ablation adds none

@@ -123,8 +123,9 @@ _NATS = "torch.special.entr(weights).sum(dim=-1)"
 _RELATIVE = "nats.mean() / largest.mean()"
 ENTROPY_MISTAKES = (
     Edit(
-        "weights of zero give nan",
-        "A weight of zero contributes nothing, but its logarithm is not finite: treat it apart.",
+        "weights of zero give NaN",
+        "A weight of zero contributes nothing, but its logarithm is not finite: handle it "
+        "separately.",
         "nats",
         _NATS,
         "-(weights * weights.log()).sum(dim=-1)",
@@ -152,14 +153,14 @@ ENTROPY_MISTAKES = (
     ),
     Edit(
         "a softmax is applied to the weights",
-        "The weights of a query already sum to 1.",
+        "Use the weights as they are: those of a query already sum to 1.",
         "nats",
         _NATS,
         "torch.special.entr(weights.softmax(dim=-1)).sum(dim=-1)",
     ),
     Edit(
         "the sign is missing",
-        "Logarithms of weights are negative; an entropy is not.",
+        "Negate the sum: logarithms of weights are negative, but an entropy is not.",
         "nats",
         _NATS,
         "-torch.special.entr(weights).sum(dim=-1)",
@@ -201,7 +202,7 @@ ENTROPY_MISTAKES = (
     ),
     Edit(
         "the result is subtracted from 1",
-        "The result for uniform weights is 1.",
+        "Return the quotient itself: it is 1 for uniform weights.",
         "ratio",
         _RELATIVE,
         f"1 - {_RELATIVE}",
@@ -322,7 +323,8 @@ ABLATED_MISTAKES = (
     ),
     Edit(
         "the matrix W^O is transposed",
-        "Its rows belong to the components of the heads: multiply from the left.",
+        "Multiply by w_o from the right, without a transpose: its rows belong to the components "
+        "of the heads.",
         "output",
         "joined @ w_o",
         "joined @ w_o.T",
@@ -364,7 +366,7 @@ _BLOCK = "x = x + torch.tanh(x @ w)\n        stream.append(x)"
 STREAM_MISTAKES = (
     Edit(
         "only the input is copied",
-        "All later entries are still one tensor, which each block changes.",
+        "Make a new tensor in each block: all later entries are still the same one.",
         "start block",
         f"{_START}\n    for w in weights:\n        {_BLOCK}",
         "stream, x = [x.clone()], x.clone()\n    for w in weights:\n"
@@ -372,7 +374,7 @@ STREAM_MISTAKES = (
     ),
     Edit(
         "the outputs of the blocks are copied, but not the input",
-        "The first entry is still changed by every block.",
+        "Leave the input unchanged: it is the first entry, and each block still writes to it.",
         "start block",
         f"{_START}\n    for w in weights:\n        {_BLOCK}",
         "stream = [x]\n    for w in weights:\n"
@@ -394,21 +396,21 @@ STREAM_MISTAKES = (
     ),
     Edit(
         "the output of the last block is missing",
-        "With L blocks, the result has L + 1 entries.",
+        "Record the stream after the last block, too: with L blocks, the result has L + 1 entries.",
         "block",
         _BLOCK,
         "stream.append(x)\n        x = x + torch.tanh(x @ w)\n    stream = stream[1:]",
     ),
     Edit(
         "the input of the first block is missing",
-        "Depth 0 is the stream before the first block.",
+        "Begin the list with x, the stream before the first block.",
         "start",
         _START,
         "stream = []",
     ),
     Edit(
         "every block receives the input of the first one",
-        "The next block continues from the new stream.",
+        "Assign the sum to x: the next block continues from the new stream.",
         "block",
         _BLOCK,
         "stream.append(x + torch.tanh(x @ w))",
@@ -455,7 +457,7 @@ INTERVAL_MISTAKES = (
     ),
     Edit(
         "each resample is divided by the number of tokens of the original sample",
-        "A resample with long sentences has more tokens.",
+        "Divide by the number of tokens of the resample, which depends on its sentences.",
         "costs",
         _COSTS,
         "change / tokens.sum()",
@@ -490,7 +492,7 @@ INTERVAL_MISTAKES = (
     ),
     Edit(
         "an interval is computed for each model, and the ends are subtracted",
-        "Subtract within each resample: both models see the same sentences there.",
+        "Subtract within each resample: both models are evaluated on the same sentences there.",
         "change costs ends",
         f"change = {_CHANGE}\n    costs = {_COSTS}\n    return {_QUANTILES}",
         "ends = torch.tensor([0.025, 0.975])\n    n = tokens[picks].sum(dim=1)\n"

@@ -137,7 +137,7 @@ def recall_batch(keys, values, asked, n_keys, n_values):
     hints=(
         "`torch.nn.functional.one_hot` makes the vectors of all positions at once.",
         "Indexing with two tensors, one of rows and one of columns, takes one entry of each row.",
-        "What could a network that has learned nothing about keys read at your last position?",
+        "Could a network predict the label from your last position alone, without comparing keys?",
     ),
     answer=versions.recall_batch,
     remark="If the value were at the last position, no layer would need to look it up, and the "

@@ -43,7 +43,7 @@ WITHOUT_PADDING = Mistake(
 )
 FULL_WINDOWS = Mistake(
     "every window has 2r + 1 positions",
-    "At both ends of the sequence, a part of the window is outside.",
+    "Count only positions inside the sequence: at both ends, the window is cut.",
     "flops",
 )
 EVEN_WINDOWS = Mistake(
@@ -232,7 +232,7 @@ RECALL_MISTAKES = (
     ),
     Edit(
         "the last position is empty",
-        "The network has to know which key is asked for.",
+        "Give the key that is asked for: the label depends on it.",
         "last",
         _LAST,
         "torch.zeros(len(keys), n_keys + n_values)",
@@ -247,7 +247,7 @@ RECALL_MISTAKES = (
     ),
     Edit(
         "the key that is asked for comes first",
-        "It comes last: until then, the network cannot know which pair it will need.",
+        "Put it last, so that the network has to store all pairs first.",
         "order",
         _JOINED,
         "torch.cat([last[:, None], pairs], dim=1).float()",
@@ -316,21 +316,21 @@ _TAPS = "padded[j * dilation :][:n] @ weight[j]"
 CONVOLUTION_MISTAKES = (
     Edit(
         "the zeros are added at the end",
-        "An output at the end then depends on zeros, and one at the start on later inputs.",
+        "Add them before the first position: now the outputs depend on later inputs.",
         "padding",
         _PADDED,
         "torch.nn.functional.pad(x, (0, 0, 0, span))",
     ),
     Edit(
         "the current position is hidden, too",
-        "The output at a position depends on the input at this position.",
+        "Add one zero fewer: the output at a position also depends on the input there.",
         "padding",
         _PADDED,
         "torch.nn.functional.pad(x, (0, 0, span + 1, 0))",
     ),
     Edit(
         "one later position is still visible",
-        "All taps belong to inputs up to the position: the zeros come before the first one.",
+        "Add all zeros before the first position: no tap may be at a later input.",
         "padding",
         _PADDED,
         "torch.nn.functional.pad(x, (0, 0, span - 1, 1))",
@@ -343,15 +343,15 @@ CONVOLUTION_MISTAKES = (
         "torch.nn.functional.pad(x, (0, 0, span - span // 2, span // 2))",
     ),
     Edit(
-        "the sequence is continued by its end",
-        "Before the first position there are zeros.",
+        "the end of the sequence is repeated before its start",
+        "Pad with zeros before the first position.",
         "padding",
         _PADDED,
         "torch.cat([x.repeat(span, 1)[span * (n - 1) :], x])",
     ),
     Edit(
         "the number of zeros does not depend on the dilation",
-        "The taps span dilation · (k − 1) positions.",
+        "Add dilation · (k − 1) zeros: the taps span that many positions.",
         "padding",
         _PADDED,
         "torch.nn.functional.pad(x, (0, 0, k - 1, span - k + 1))",
@@ -464,8 +464,8 @@ COMBINED_MISTAKES = (
         "a1 @ a2, a1 @ u2 + u1",
     ),
     Edit(
-        "the vector is multiplied from the left",
-        "In this task, the vectors are columns: A h.",
+        "the vectors are treated as rows",
+        "Treat the vectors as columns, with the matrix on the left: A h.",
         "matrix vector",
         f"{_MATRIX}, {_VECTOR}",
         "a1 @ a2, u1 @ a2 + u2",

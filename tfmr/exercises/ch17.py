@@ -22,13 +22,13 @@ q1 = Numbers(
     number=1,
     title="Five numbers of a plan",
     level=1,
-    task="Compute by hand: the bytes per weight that each of 4 processes stores in stages 1, 2 and "
-    "3 of ZeRO, in mixed precision (2 bytes for a weight, 2 for its gradient, 4 for its copy and 8 "
-    "for its moments; the copy is divided with the moments); the number of micro-batches with "
-    "which a pipeline of 8 stages is idle for 5 % of the time; and, in thousands, the number of "
-    "tokens that each of 8 processes needs per step so that the all-reduce of the gradients takes "
-    "no longer than the computation, which it overlaps. For the last one, assume 6N FLOPs per "
-    "token, 4 · 10¹⁴ FLOP/s, gradients in fp32, and 50 GB/s that each process sends.",
+    task="Compute by hand: the bytes per weight that each of 4 processes stores in stages 1, 2 "
+    "and 3 of ZeRO, in mixed precision (2 bytes for a weight, 2 for its gradient, 4 for its copy "
+    "and 8 for its moments; the copy is divided with the moments); the number of micro-batches "
+    "with which a pipeline of 8 stages is idle for 5 % of the time; and, in thousands, the number "
+    "of tokens that each of 8 processes needs per step so that the all-reduce of the gradients "
+    "takes no longer than the computation, which it overlaps. For the last one, assume 6N FLOPs "
+    "per token, 4 · 10¹⁴ FLOP/s, gradients in fp32, and 50 GB/s sent by each process.",
     name="plan",
     stub="""\
 # bytes in stages 1, 2 and 3, micro-batches, thousands of tokens
@@ -157,8 +157,8 @@ q4 = Function(
     title="Find the bug in tensor parallelism",
     level=2,
     task="The code below divides the feed-forward network max(0, x W₁ + b₁) W₂ + b₂ among p "
-    "devices, and adds their parts, as an all-reduce does. With one device the output is correct. "
-    "Repair it.",
+    "devices, and adds their partial outputs, as an all-reduce does. With one device the output "
+    "is correct. Repair it.",
     name="divided",
     stub=f"""\
 # Find the bug in this code, and repair it: x is (tokens, d), w1 is
@@ -167,11 +167,11 @@ q4 = Function(
     hints=(
         "Set all matrices to zero. What should the output be with two devices, and what is it?",
         "Which of the five tensors are divided among the devices?",
-        "The parts of the devices are added. What must not be in more than one part?",
+        "The partial outputs of the devices are added. What must not be in more than one of them?",
     ),
     answer=versions.divided,
-    remark="Everything that a device adds to its part is in the sum p times, unless it is divided. "
-    "In practice, one device adds b₂, or all add it after the all-reduce.",
+    remark="A vector that every device adds to its partial output is in the sum p times. In "
+    "practice, one device adds b₂, or all add it after the all-reduce.",
     build=by_edits(versions.divided, versions.DIVIDED_MISTAKES),
     given=versions.repeated_bias,
     arguments=("x", "w1", "b1", "w2", "b2", "p"),
@@ -196,7 +196,7 @@ q5 = Function(
     number=5,
     title="Merge the results of a ring",
     level=2,
-    task="In context parallelism, a query meets the keys in p chunks. For each chunk, it "
+    task="In context parallelism, a query attends to the keys in p chunks. For each chunk, it "
     "obtains the output of attention over this chunk alone, and the logarithm of the sum of the "
     "exponentials of its scores. Compute the output of attention over all keys.",
     name="merged",
@@ -253,7 +253,7 @@ def all_reduce_test(all_reduce):
         and leaves its arguments unchanged.
 
     n need not be a multiple of p. Accept every correct function: use
-    integers as numbers, so that no order of the additions rounds.
+    integer values, which are added exactly in every order.
     """
     raise NotImplementedError
 ''',
@@ -275,8 +275,11 @@ def all_reduce_test(all_reduce):
         Subject("a reduce-scatter: one complete chunk per process", versions.scattered),
         Subject("a sum without the last process", versions.without_last),
         Subject("a sum of only as many numbers as are a multiple of p", versions.equal_chunks),
-        Subject("a sum with the own tensor twice", versions.twice_own),
-        Subject("the sum of the own tensor and the previous one", versions.of_neighbours),
+        Subject("a sum that contains the process's own tensor twice", versions.twice_own),
+        Subject(
+            "the sum of the process's own tensor and that of the previous process",
+            versions.of_neighbours,
+        ),
         Subject("a function that changes the given tensors in place", versions.in_place),
     ),
 )
@@ -299,8 +302,8 @@ q7 = Predict(
 prediction = None  # "a", "b" or "c"
 """,
     hints=(
-        "A number in bf16 has 8 significant bits, with the leading one. Up to which integer are "
-        "all integers exact?",
+        "A number in bf16 has 8 significant bits, including the leading one. Up to which integer "
+        "are all integers exact?",
         "What is the next larger number of the format after 256?",
         "To which of the two neighbours is a sum that lies exactly between them rounded, and what "
         "does the next process then add to?",
@@ -308,7 +311,7 @@ prediction = None  # "a", "b" or "c"
     answer="c",
     remark="Above 256, the numbers of bf16 are 2 apart. 257 lies between 256 and 258, and is "
     "rounded to 256, the even one, in every further process. Equal gradients are the worst case; "
-    "real ones have both signs. PyTorch's FSDP sets the format of this sum on its own: "
+    "real ones have both signs. PyTorch's FSDP has a separate setting for the format of this sum: "
     "`reduce_dtype`.",
     options={
         "a": "512",

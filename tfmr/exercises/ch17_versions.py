@@ -124,14 +124,14 @@ _PER_WEIGHT = "budget / (6 * n**2)"
 SIZE_MISTAKES = (
     Edit(
         "the two terms are made equal instead of their derivatives",
-        "At the minimum the derivatives cancel: each term brings down its exponent.",
+        "Set the sum of the two derivatives to zero: each of them has its exponent as a factor.",
         "ratio",
         "alpha * a / (beta * b)",
         "a / b",
     ),
     Edit(
         "the two sides of the condition are exchanged in the ratio",
-        "Solve for the power of N again: check on which side it is in the numerator.",
+        "Solve for the power of N again: check which constants belong in the numerator.",
         "ratio",
         "alpha * a / (beta * b)",
         "beta * b / (alpha * a)",
@@ -236,8 +236,8 @@ _CHUNK = "(i - step) % p"
 _SENT = "after[(i + 1) % p, chunk] += x[i, chunk]"
 RING_MISTAKES = (
     Edit(
-        "the received number replaces the own one",
-        "In this half, a process adds what it receives to its own number.",
+        "the received number replaces the number of the process itself",
+        "Add the received number to the process's own number.",
         "sent",
         _SENT,
         "after[(i + 1) % p, chunk] = x[i, chunk]",
@@ -264,8 +264,8 @@ RING_MISTAKES = (
         f"{_SENT}\n            after[i, chunk] -= x[i, chunk]",
     ),
     Edit(
-        "the number is added at the wrong place of the next process",
-        "Number k of one process belongs to number k of the others.",
+        "the number is added in the wrong place in the next process",
+        "Add number k of a process to number k of the next one.",
         "sent",
         _SENT,
         "after[(i + 1) % p, (chunk + 1) % p] += x[i, chunk]",
@@ -372,8 +372,8 @@ DIVIDED_MISTAKES = (
         "return output",
     ),
     Edit(
-        "the parts are averaged",
-        "The products are terms of a sum; only one quantity was counted too often.",
+        "the partial outputs are averaged",
+        "Add them: they are terms of a sum, and only one quantity was counted too often.",
         "bias",
         "return output + b2",
         "return output / p + b2",
