@@ -353,8 +353,9 @@ prediction = None  # "a", "b" or "c"
         "What does the rounding do to a change that is smaller than half a scale?",
     ),
     answer="c",
-    remark="Rounding undoes every change of a weight that is smaller than half a scale. "
-    "This is one reason to keep weights in fp32 during the training, as mixed precision does.",
+    remark="Rounding undoes every change of a weight that is smaller than half a scale, except "
+    "of the largest weight of a row, which changes the scale. This is one reason to keep weights "
+    "in fp32 during the training, as mixed precision does.",
     options={
         "a": "below 0.1",
         "b": "between 0.1 and 2",

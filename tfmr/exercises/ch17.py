@@ -44,9 +44,9 @@ plan = [None, None, None, None, None]
     answer=[7.0, 5.5, 4.0, 133.0, 9.333],
     remark="The stages need 4 + 12/4, 2 + 14/4 and 16/4 bytes. From 7 = 0.05 (m + 7) follows m = "
     "133. With F FLOP/s and R bytes per second, the condition 6NT/F ≥ 2 (p − 1)/p · 4N/R "
-    "contains N on both sides, so the size of the model does not matter. At 1.25 GB/s, 373 "
-    "thousand tokens would be needed. If only the backward pass overlaps, 1.5 times as many "
-    "are needed.",
+    "contains N on both sides, so the size of the model does not matter. At 1.25 GB/s, the rate "
+    "of a 10-gigabit network, 373 thousand tokens would be needed. If only the backward pass "
+    "overlaps, 1.5 times as many are needed.",
     build=versions.plan_with,
     mistakes=versions.PLAN_MISTAKES,
 )
