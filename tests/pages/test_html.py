@@ -19,6 +19,7 @@ from PIL import Image
 import tfmr
 from tests.pages.conftest import SITE, page_names
 from tests.pages.reference import TO_READ
+from tfmr.special_tokens import SPECIAL
 from tools import ROOT
 from tools.site import figures, formulas, head, icons, styles
 
@@ -109,6 +110,10 @@ def test_the_html_of_a_page_is_valid_where_sphinx_writes_it_otherwise(text: str)
     for term in re.findall(r'<dt class="sig .*?</dt>', text, re.DOTALL):
         assert "<dl" not in term
         assert "<dd" not in term
+
+
+def test_a_special_token_is_text(text: str) -> None:
+    assert [token for token in SPECIAL if token in text] == []
 
 
 def test_a_picture_has_its_size_and_those_further_down_come_later(text: str) -> None:

@@ -83,8 +83,8 @@ def inputs_and_labels(target):
         "Return both as a pair; padding needs no special treatment here.",
     ),
     answer=versions.inputs_and_labels,
-    remark="In a shorter sentence, <eos> remains among the inputs; its label is padding, which the "
-    "loss ignores.",
+    remark="In a shorter sentence, `<eos>` remains among the inputs; its label is padding, which "
+    "the loss ignores.",
     build=by_edits(versions.inputs_and_labels, versions.SHIFT_MISTAKES),
     arguments=("target",),
     read=read_pair,

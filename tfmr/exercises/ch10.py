@@ -239,7 +239,7 @@ def loss_test(loss):
         "Compute the expected value in another way, label by label, and compare.",
         "Which batch makes a mean over labels differ from a mean over sentences, and from a mean "
         "over positions?",
-        "Include padding and <eos>, and make the logits differ from position to position.",
+        "Include padding and `<eos>`, and make the logits differ from position to position.",
     ),
     answer=versions.loss_test,
     remark="Two sentences with different numbers of labels tell the means apart. A loop over the "

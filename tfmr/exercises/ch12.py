@@ -96,7 +96,7 @@ def greedy(next_scores, limit):
         "When do you test for `<eos>`: before or after the token is appended to the list?",
     ),
     answer=versions.greedy,
-    remark="The list begins with <bos>, which the model needs and the result does not.",
+    remark="The list begins with `<bos>`, which the model needs and the result does not.",
     build=by_edits(versions.greedy, versions.GREEDY_MISTAKES),
     arguments=("next_scores", "limit"),
     read=read_ids,
