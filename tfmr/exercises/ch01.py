@@ -55,7 +55,7 @@ q2 = Function(
     number=2,
     title="A recurrent network",
     level=1,
-    task="Write a recurrent network that runs over a batch of sequences.",
+    task="Write the recurrent network of this chapter, with the tanh, for a batch of sequences.",
     name="run_rnn",
     stub='''\
 def run_rnn(x, h, w_x, w_h, b):
@@ -117,8 +117,8 @@ def weight_gradient(w, h0, x, y):
         "Keep all states of the forward loop in a list. Each step has an old state and a new one.",
         "A state changes the loss through its own term and through the next state. What arrives at "
         "the last state?",
-        "Multiply what arrives at a state by the derivative of the tanh. This number gives "
-        "the term of the weight and what arrives at the previous state.",
+        "Multiply what arrives at a state by the derivative of the tanh. From this number, "
+        "compute the term of this step and what arrives at the previous state.",
     ),
     answer=versions.weight_gradient,
     remark="`delta` is the derivative of the loss with respect to the argument of the tanh. At the "
@@ -161,8 +161,9 @@ q4 = Function(
     number=4,
     title="Find the bug in the clipping",
     level=1,
-    task="Clipping should keep the direction of the gradient. In the code below, neither gradient "
-    "exceeds the limit, but the direction of the whole gradient changes. Repair the code.",
+    task="Clipping should keep the direction of the gradient. In the code below, the norm of "
+    "neither gradient exceeds the limit, but the direction of the whole gradient changes. Repair "
+    "the code.",
     name="clip",
     stub=f"""\
 # Find the bug in this code, and repair it: d_w (d, d) and d_b (d,) are the
@@ -221,8 +222,8 @@ def gradient_test(gradient):
         "Some mistakes are invisible if there is only one step.",
     ),
     answer=versions.gradient_test,
-    remark="A difference quotient checks any gradient, and needs only the loss. Autograd would do "
-    "as well.",
+    remark="A difference quotient checks any gradient, and needs only the loss. Autograd would "
+    "work as well.",
     correct=(
         Subject("a backward loop computes the derivative", versions.weight_gradient),
         Subject("autograd computes the derivative", versions.by_autograd),

@@ -147,7 +147,7 @@ RNN_MISTAKES = (
     ),
     Edit(
         "the loop runs over the sentences instead of the steps",
-        "The first axis of x is the batch: run over the second.",
+        "The first axis of x is the batch: loop over the second.",
         "loop",
         "x.unbind(dim=1)",
         "x",
@@ -444,7 +444,7 @@ MUTANTS = {
     "the backward loop": "a gradient without the term of the first step",
     "the derivative of the tanh is computed from the old": "a derivative at the old state",
     "only the loss": "a gradient of the last loss only",
-    "the gradient is multiplied": "new states in the place of old ones",
+    "the gradient is multiplied": "new states in place of the old ones",
     "the terms of the steps": "the term of the first step only",
     "the derivative of the loss": "a derivative of the loss that is twice as large",
 }

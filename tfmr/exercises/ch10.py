@@ -183,8 +183,8 @@ q4 = Function(
     number=4,
     title="Find the bug in the loss",
     level=2,
-    task="With the code below, a model with three tokens never reaches a loss below 0.55, even if "
-    "it predicts every label with certainty. Repair the code.",
+    task="With the code below, a model with a vocabulary of three tokens never reaches a loss "
+    "below 0.55, even if it predicts every label with certainty. Repair the code.",
     name="token_loss",
     stub=f"""\
 # Find the bug in this code, and repair it: u is (batch, length,
@@ -194,8 +194,8 @@ q4 = Function(
     hints=(
         "Compute the loss by hand for the probabilities (1, 0, 0) and the first label. What does "
         "the code return?",
-        "Which argument does PyTorch's `cross_entropy` expect? Its documentation says what it does "
-        "with it.",
+        "Which argument does PyTorch's `cross_entropy` expect? Its documentation states how it "
+        "computes the loss.",
         "Count how often a softmax is computed between u and the loss.",
     ),
     answer=versions.token_loss,
