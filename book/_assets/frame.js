@@ -277,9 +277,14 @@ function markAreas() {
 // An address that leads into closed details opens them. The place of a section that is on another page now
 // has a link to that page; a page that is gone has nothing but such places.
 function openTarget() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  // The state of a live figure follows its name after "&".
+  const [name, ...state] = location.hash.slice(1).split("&");
+  const target = document.getElementById(decodeURIComponent(name));
   const place = target ?? one("article .moved > li");
-  if (place?.matches(".moved > li")) return location.replace(place.firstElementChild.href);
+  if (place?.matches(".moved > li")) {
+    const { href } = place.firstElementChild;
+    return location.replace(target ? [href, ...state].join("&") : href);
+  }
   const closed = [];
   for (let at = target?.closest("details"); at; at = at.parentElement.closest("details")) closed.push(at);
   if (closed.every((details) => details.open)) return;

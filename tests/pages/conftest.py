@@ -96,7 +96,8 @@ def page_names() -> list[str]:
     """Every page of the built site to which pages may lead, as a path below it."""
     found = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
     gone = {f"{page}.html" for page in moves(ROOT)} - {f"{path.stem}.html" for path in chapters()}
-    return [name for name in found if not name.startswith("_static/") and name not in gone]
+    other = ("_static/", "embed/")
+    return [name for name in found if not name.startswith(other) and name not in gone]
 
 
 @dataclass

@@ -44,7 +44,7 @@ PAGE = """<!DOCTYPE html>
 <title>Stage</title>
 </head>
 <body><main>{before}
-<div class="live-figure"><script type="{view_type}">{view}</script>
+<div class="live-figure" id="live-stage-1"><script type="{view_type}">{view}</script>
 <p class="live-figure__note">{text}</p></div>
 </main>
 <script type="{state_type}">{state}</script>

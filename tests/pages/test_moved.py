@@ -11,7 +11,7 @@ from sphinx.errors import ExtensionError
 
 from tests.pages.conftest import Visit
 from tools import ROOT
-from tools.site import moved
+from tools.site import heights, moved
 
 
 def published(address: str) -> str:
@@ -59,6 +59,24 @@ def test_a_link_has_the_title_of_its_target(moves: dict[str, dict[str, str]]) ->
     ]
     moved.add_links(book(), "book/new", "", context, None)
     assert context["moved"] == []
+
+
+def test_a_live_figure_has_the_title_of_its_page(
+    moves: dict[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heights, "names", lambda: {"live-new-1"})
+    moves["gone"] = {"live-gone-1": "new#live-new-1", "live-gone-2": "new#live-new-2"}
+    with pytest.raises(ExtensionError, match="leads to new#live-new-2, which does not exist"):
+        moved.links(book(), "gone")
+    del moves["gone"]["live-gone-2"]
+    [link] = moved.links(book(), "gone")
+    assert link == {"anchor": "live-gone-1", "address": "new.html#live-new-1", "title": "New"}
+
+
+def test_the_state_of_a_figure_goes_with_it(visit: Visit) -> None:
+    old, new = next((old, new) for old, new in ADDRESSES if "#" in old)
+    visit.page.goto(f"{visit.base}/{old}&step=2&text=a%20b")
+    expect(visit.page).to_have_url(f"{visit.base}/{new}&step=2&text=a%20b")
 
 
 def test_only_a_page_that_is_gone_becomes_a_page(moves: dict[str, dict[str, str]]) -> None:

@@ -8,10 +8,13 @@ import { Frame } from "./lib/frame.js";
 import { clamp } from "./lib/math.js";
 import { heat } from "./lib/colour.js";
 import { live, useTrait } from "./lib/model.js";
+import { oneOf, whole } from "./lib/state.js";
 import { chapterAddress, sourceAddress } from "./lib/site.js";
 
 const MOVES = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1 };
 
+const LONGEST = 128;
+const COLOURS = ["side", "parameters", "FLOPs"];
 const DEEPEST = 0.35;
 const ATTENTION = "computes scores, softmax and the weighted sum of the values in every head";
 const HEADS = "projects its input to queries, keys and values, and the concatenated heads to the output";
@@ -227,11 +230,11 @@ function Architecture({ model }) {
   const controls = html`
     <${Choice} label="Model" value=${name} onInput=${setName} options=${models.map((each) => [each.name, each.name])} />
     <${Choice} label="Colour by" value=${colour} onInput=${setColour}
-      options=${["side", "parameters", "FLOPs"].map((each) => [each, each])} />
+      options=${COLOURS.map((each) => [each, each])} />
     <${Select} label="Part" value=${part} onInput=${select}
       options=${drawing.blocks.map((each, i) => [i, `${i + 1}. ${each.name} ${sideOf(each)}`])} />
-    <${Range} label="Source tokens" value=${S} onInput=${setS} min=${1} max=${128} />
-    <${Range} label="Target tokens" value=${T} onInput=${setT} min=${1} max=${128} />`;
+    <${Range} label="Source tokens" value=${S} onInput=${setS} min=${1} max=${LONGEST} />
+    <${Range} label="Target tokens" value=${T} onInput=${setT} min=${1} max=${LONGEST} />`;
 
   return html`<${Frame} title="The whole Transformer, part by part" controls=${controls}
     task=${html`point at a part, or move through the map with the arrow keys. Colour the map by parameters, then by
@@ -259,4 +262,10 @@ function Architecture({ model }) {
   <//>`;
 }
 
-export const render = live(Architecture, ["model_name", "source_length", "target_length", "part", "colour"]);
+export const render = live(Architecture, (model) => ({
+  model_name: oneOf(model.get("models").map(({ name }) => name)),
+  source_length: whole(1, LONGEST),
+  target_length: whole(1, LONGEST),
+  part: whole(0, model.get("drawing").blocks.length - 1),
+  colour: oneOf(COLOURS),
+}));

@@ -9,8 +9,11 @@ import { Matrix } from "./lib/matrix.js";
 import { dot, softmax } from "./lib/math.js";
 import { heat, signedHeat } from "./lib/colour.js";
 import { live, useTrait } from "./lib/model.js";
+import { flag, listOf, number, optional, whole } from "./lib/state.js";
 
 const TRAITS = ["q", "k", "v", "dot_products", "causal", "scaled", "selected"];
+/** The largest number that an address can set. */
+const LARGEST = 100;
 
 /** The steps for query i: dot products, scores, masked scores, weights, output. */
 function attend({ q, k, v, dot_products: given, causal, scaled }, i) {
@@ -159,4 +162,16 @@ function Bench({ model }) {
   <//>`;
 }
 
-export const render = live(Bench, TRAITS);
+export const render = live(Bench, (model) => {
+  const numbers = (name) => listOf(listOf(number(-LARGEST, LARGEST), model.get(name)[0]), model.get(name));
+  const { length } = model.get("tokens");
+  return {
+    q: numbers("q"),
+    k: numbers("k"),
+    v: numbers("v"),
+    dot_products: optional(listOf(listOf(number(-LARGEST, LARGEST), { length }), { length })),
+    causal: flag,
+    scaled: flag,
+    selected: whole(0, length - 1),
+  };
+});

@@ -8,6 +8,7 @@ import { clamp } from "./lib/math.js";
 import { format } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { live, useTrait } from "./lib/model.js";
+import { number, oneOf, whole } from "./lib/state.js";
 
 const [PRUNED, LIVE, FINISHED] = [0, 1, 2];
 const VERDICTS = ["pruned", "live", "finished"];
@@ -277,4 +278,12 @@ function Beam({ model }) {
   <//>`;
 }
 
-export const render = live(Beam, ["sentence", "beam", "alpha", "step"]);
+export const render = live(Beam, (model) => {
+  const searches = model.get("searches");
+  return {
+    sentence: whole(0, searches.length - 1),
+    beam: oneOf(searches[0].beams.map((each) => each.beam)),
+    alpha: number(0, 2),
+    step: whole(0, Math.max(...searches.flatMap(({ beams }) => beams.map(({ steps }) => steps.length)))),
+  };
+});

@@ -9,6 +9,7 @@ import { Frame } from "./lib/frame.js";
 import { dot, softmax } from "./lib/math.js";
 import { Matrix } from "./lib/matrix.js";
 import { live, useTrait } from "./lib/model.js";
+import { listOf, oneOf, whole } from "./lib/state.js";
 
 const sigmoid = (a) => 1 / (1 + Math.exp(-a));
 
@@ -188,4 +189,9 @@ function Gates({ model }) {
   <//>`;
 }
 
-export const render = live(Gates, ["sequence", "cell", "step", "unit"]);
+export const render = live(Gates, (model) => ({
+  sequence: listOf(oneOf(model.get("vocabulary")), model.get("sequence")),
+  cell: oneOf(Object.keys(KINDS)),
+  step: whole(1, model.get("sequence").length),
+  unit: whole(1, Math.max(...Object.values(model.get("weights")).map(({ w_h }) => w_h.length))),
+}));

@@ -9,6 +9,7 @@ import { format } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { scale } from "./lib/math.js";
 import { live, useTrait } from "./lib/model.js";
+import { number, oneOf } from "./lib/state.js";
 import { exponent, three } from "./lib/scientific.js";
 
 const HUES = ["orange", "blue", "green", "purple", "olive"];
@@ -115,4 +116,8 @@ function Gradient({ model }) {
   <//>`;
 }
 
-export const render = live(Gradient, ["radius", "slope", "length"]);
+export const render = live(Gradient, (model) => ({
+  radius: oneOf(model.get("radii")),
+  slope: number(0.5, 1),
+  length: oneOf(model.get("distances").filter((distance) => distance > 0)),
+}));

@@ -11,6 +11,7 @@ import { heat } from "./lib/colour.js";
 import { count, format, listed, ranking } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { live, useTrait } from "./lib/model.js";
+import { anyText, oneOf, whole } from "./lib/state.js";
 
 const ORDER = ["encoder", "self", "cross"];
 
@@ -227,4 +228,15 @@ function Side({ model: widget }) {
   <//>`;
 }
 
-export const render = live(Side, ["text", "example", "kind", "block", "head", "measure"]);
+export const render = live(Side, (widget) => {
+  const stored = widget.get("stored");
+  const blocks = Object.values(stored[0].maps);
+  return {
+    text: anyText,
+    example: whole(0, stored.length - 1),
+    kind: oneOf(ORDER),
+    block: whole(0, Math.max(...blocks.map(({ length }) => length)) - 1),
+    head: whole(0, blocks[0][0].length - 1),
+    measure: oneOf(Object.keys(MEASURES)),
+  };
+});

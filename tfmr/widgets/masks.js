@@ -9,8 +9,10 @@ import { Matrix } from "./lib/matrix.js";
 import { dot, softmax } from "./lib/math.js";
 import { heat } from "./lib/colour.js";
 import { live, useTrait } from "./lib/model.js";
+import { oneOf, whole } from "./lib/state.js";
 
 const PAD = "<pad>";
+const STACKS = ["encoder", "decoder"];
 
 /** Whether the causal mask lets query i attend to key j. */
 const CAUSAL = {
@@ -117,8 +119,7 @@ function Masks({ model }) {
 
   const named = (names) => names.map((name) => [name, name]);
   const controls = html`
-    <${Choice} label="Stack" value=${state.stack} onInput=${set.stack}
-      options=${named(["encoder", "decoder"])} />
+    <${Choice} label="Stack" value=${state.stack} onInput=${set.stack} options=${named(STACKS)} />
     <${Choice} label="Causal mask" value=${state.causal} onInput=${set.causal} options=${named(Object.keys(CAUSAL))} />
     <${Choice} label="Padding mask" value=${state.padding} onInput=${set.padding} options=${named(Object.keys(PADDING))} />
     <${Choice} label="Replace the token" value=${state.replaced} onInput=${set.replaced}
@@ -144,4 +145,9 @@ function Masks({ model }) {
   <//>`;
 }
 
-export const render = live(Masks, ["stack", "causal", "padding", "replaced"]);
+export const render = live(Masks, (model) => ({
+  stack: oneOf(STACKS),
+  causal: oneOf(Object.keys(CAUSAL)),
+  padding: oneOf(Object.keys(PADDING)),
+  replaced: whole(0, model.get("tokens").length - 1),
+}));

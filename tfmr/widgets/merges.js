@@ -7,6 +7,7 @@ import { Select, Stepper, useId } from "./lib/controls.js";
 import { count, listed } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { live, useTrait } from "./lib/model.js";
+import { anyText, whole } from "./lib/state.js";
 
 /** So many pairs are in the table. */
 const SHOWN_PAIRS = 6;
@@ -232,4 +233,4 @@ function Merges({ model }) {
   <//>`;
 }
 
-export const render = live(Merges, ["text", "word", "step"]);
+export const render = live(Merges, () => ({ text: anyText, word: anyText, step: whole(0, LIMITS.merges) }));

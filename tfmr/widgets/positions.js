@@ -9,6 +9,7 @@ import { Frame } from "./lib/frame.js";
 import { dot, scale, ticks } from "./lib/math.js";
 import { signedHeat } from "./lib/colour.js";
 import { live, useTrait } from "./lib/model.js";
+import { oneOf, whole } from "./lib/state.js";
 
 const three = (number) => format(number, 3);
 const factor = (number) => (number < 0 ? `(${three(number)})` : three(number));
@@ -17,6 +18,7 @@ const short = (number) => String(Number(number.toPrecision(5)));
 /** A number with three decimals at most: 0, 0.5, −1. */
 const plain = (number) => String(Number(number.toFixed(3))).replace("-", "−");
 const vector = (pair) => `(${pair.map(three).join(", ")})`;
+const [ENCODINGS, SIZES, BASES] = [["sinusoidal", "rotary"], [4, 8, 16, 32], [10, 100, 1000, 10000]];
 const M = { hue: "query" };
 const N = { hue: "key", dash: "5 3" };
 
@@ -176,10 +178,10 @@ function Positions({ model }) {
   const named = (values) => values.map((value) => [value, value]);
 
   const controls = html`
-    <${Choice} label="Encoding" value=${encoding} onInput=${set.encoding} options=${named(["sinusoidal", "rotary"])} />
+    <${Choice} label="Encoding" value=${encoding} onInput=${set.encoding} options=${named(ENCODINGS)} />
     <${Choice} label=${rotary ? html`Size <i>d</i><sub>k</sub>` : html`Size <i>d</i><sub>model</sub>`} value=${size}
-      onInput=${resize} options=${named([4, 8, 16, 32])} />
-    <${Choice} label="Base" value=${state.base} onInput=${set.base} options=${named([10, 100, 1000, 10000])} />
+      onInput=${resize} options=${named(SIZES)} />
+    <${Choice} label="Base" value=${state.base} onInput=${set.base} options=${named(BASES)} />
     <${Range} label=${`Position m${rotary ? " of the query" : ""}`} value=${m} min=${0} max=${length - 1} onInput=${set.m} />
     <${Range} label=${`Position n${rotary ? " of the key" : ""}`} value=${n} min=${0} max=${length - 1} onInput=${set.n} />
     <${Range} label="Move both" value=${Math.min(m, n)} min=${0} max=${length - 1 - Math.abs(n - m)}
@@ -214,4 +216,12 @@ function Positions({ model }) {
   <//>`;
 }
 
-export const render = live(Positions, ["encoding", "size", "base", "m", "n", "angle", "pair"]);
+export const render = live(Positions, (model) => ({
+  encoding: oneOf(ENCODINGS),
+  size: oneOf(SIZES),
+  base: oneOf(BASES),
+  m: whole(0, model.get("length") - 1),
+  n: whole(0, model.get("length") - 1),
+  angle: whole(-180, 180),
+  pair: whole(0, SIZES.at(-1) / 2 - 1),
+}));

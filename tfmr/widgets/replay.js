@@ -8,6 +8,7 @@ import { LineChart } from "./lib/chart.js";
 import { format, listed, ranking } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { live, useTrait } from "./lib/model.js";
+import { oneOf, whole } from "./lib/state.js";
 
 const LOSSES = {
   train_loss: { name: "training loss", hue: "blue" },
@@ -96,4 +97,7 @@ function Replay({ model }) {
   <//>`;
 }
 
-export const render = live(Replay, ["step", "word"]);
+export const render = live(Replay, (model) => ({
+  step: oneOf(model.get("rows").map((row) => row.step)),
+  word: whole(0, model.get("target").length - 1),
+}));

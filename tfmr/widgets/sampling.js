@@ -7,6 +7,7 @@ import { count, format, ranking } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { Matrix } from "./lib/matrix.js";
 import { live, useTrait } from "./lib/model.js";
+import { number, optional, whole } from "./lib/state.js";
 
 const STEP = 0.01;
 const MAX_DRAWS = 10000;
@@ -225,4 +226,11 @@ function SamplingBench({ model }) {
   <//>`;
 }
 
-export const render = live(SamplingBench, ["selected", "temperature", "top_k", "top_p", "seed", "draws"]);
+export const render = live(SamplingBench, (model) => ({
+  selected: whole(0, model.get("prefixes").length - 1),
+  temperature: number(0.1, 2),
+  top_k: optional(whole(1, TOP_K.at(-2))),
+  top_p: number(0.05, 1),
+  seed: whole(0, 2 ** 31),
+  draws: whole(0, MAX_DRAWS),
+}));

@@ -7,6 +7,7 @@ import { LineChart } from "./lib/chart.js";
 import { format, ranking } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { live, useTrait } from "./lib/model.js";
+import { flag, oneOf, whole } from "./lib/state.js";
 import { three } from "./lib/scientific.js";
 
 const LOOKS = {
@@ -101,4 +102,13 @@ function Stream({ model }) {
   <//>`;
 }
 
-export const render = live(Stream, ["blocks", "step", "quantity", "block", "unnormalised"]);
+export const render = live(Stream, (model) => {
+  const values = (name) => [...new Set(model.get("rows").map((row) => row[name]))];
+  return {
+    blocks: oneOf(values("blocks")),
+    step: oneOf(values("step")),
+    quantity: oneOf(Object.keys(QUANTITIES)),
+    block: whole(0, Math.max(...values("blocks"))),
+    unnormalised: flag,
+  };
+});

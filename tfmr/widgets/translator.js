@@ -10,6 +10,7 @@ import { Choice, Select } from "./lib/controls.js";
 import { count, format, listed } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { live, useTrait } from "./lib/model.js";
+import { anyText, oneOf } from "./lib/state.js";
 
 const three = (number) => format(number, 3);
 
@@ -149,4 +150,8 @@ function describe(sentence, { model, source, translation, seconds }) {
   return { result, status };
 }
 
-export const render = live(Translator, ["name", "text", "beam"]);
+export const render = live(Translator, (widget) => ({
+  name: oneOf(widget.get("models").map(({ name }) => name)),
+  text: anyText,
+  beam: oneOf([1, 4]),
+}));

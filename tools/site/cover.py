@@ -14,7 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from tools.site import heights
 from tools.site.captions import statement
-from tools.site.figures import LIVE, PNG, STATE, live_figure, script
+from tools.site.figures import LIVE, PNG, live_figure
 from tools.site.head import checksum
 
 SMALL = (520, 340)
@@ -28,19 +28,6 @@ def outputs(notebook: dict[str, Any], kind: str) -> list[dict[str, Any]]:
         output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", [])
     )
     return [data for data in found if kind in data]
-
-
-def reachable(model: str, states: dict[str, Any]) -> dict[str, Any]:
-    """The states of a widget's ``model`` and of the models that it refers to."""
-    wanted, kept = [model], {}
-    while wanted:
-        name = wanted.pop()
-        if name in kept or name not in states:
-            continue
-        kept[name] = states[name]
-        values = states[name]["state"].values()
-        wanted += [v.removeprefix("IPY_MODEL_") for v in values if "IPY_MODEL_" in str(v)]
-    return kept
 
 
 class ChapterDirective(SphinxDirective):
@@ -71,12 +58,9 @@ class LiveFigureOf(ChapterDirective):
     def run(self) -> list[nodes.Node]:
         """The figure, and the state of its models."""
         notebook, output = self.read(LIVE)
-        states = notebook["metadata"]["widgets"][STATE]["state"]
-        state = {"state": reachable(output[LIVE]["model_id"], states)}
-        page = Path(self.env.docname).name
-        text = "".join(output["text/plain"])
-        figure = live_figure(script(LIVE, output[LIVE]), text, heights.place(page, 1))
-        return [figure, nodes.raw("", script(STATE, state), format="html")]
+        text, page = "".join(output["text/plain"]), Path(self.env.docname).name
+        figure = live_figure(output[LIVE], text, heights.place(page, 1), notebook)
+        return [figure, nodes.raw("", figure["state"], format="html")]
 
 
 class Thumbnail(ChapterDirective):

@@ -28,6 +28,7 @@ STATE = "application/vnd.jupyter.widget-state+json"
 NARROW = "_static/narrow"
 """The folder of the layouts for phones; a layout has the name of its picture."""
 STYLE = re.compile(r'<style>.*?</style>| style="[^"]*"', re.DOTALL)
+TAG = re.compile(r"</?script[^>]*>")
 NARROW_WIDTH = round(96 * INCHES)
 
 
@@ -57,26 +58,53 @@ def script(kind: str, content: object) -> str:
     return f'<script type="{kind}">{text}</script>'
 
 
-def live_figure(view: str, text: str, name: str) -> nodes.raw:
-    """The place of a live figure: its ``view``, and the text that is shown until it runs."""
+def is_live_figure(node: nodes.Node) -> bool:
+    """Whether ``node`` is the place of a live figure; it has ``name``, ``summary``, ``state``."""
+    return isinstance(node, nodes.raw) and "state" in node
+
+
+def reachable(model: str, states: dict[str, Any]) -> dict[str, Any]:
+    """The states of a widget's ``model`` and of the models that it refers to."""
+    wanted, kept = [model], {}
+    while wanted:
+        name = wanted.pop()
+        if name in kept or name not in states:
+            continue
+        kept[name] = states[name]
+        values = states[name]["state"].values()
+        wanted += [v.removeprefix("IPY_MODEL_") for v in values if "IPY_MODEL_" in str(v)]
+    return kept
+
+
+def live_figure(view: dict[str, Any], text: str, name: str, notebook: dict[str, Any]) -> nodes.raw:
+    """The place of a live figure of a ``notebook``: its view, and the text shown until it runs."""
     html = (
-        f'<div class="live-figure" id="{name}">{view}<p class="live-figure__note"><noscript>'
+        f'<div class="live-figure" id="{name}">{script(LIVE, view)}'
+        '<p class="live-figure__note"><noscript>'
         "<b>This figure is interactive and needs JavaScript.</b> Its first state:</noscript> "
         f"{escape(text)}</p></div>"
     )
-    return nodes.raw("", html, format="html")
+    states = notebook["metadata"]["widgets"][STATE]["state"]
+    state = script(STATE, {"state": reachable(view["model_id"], states)})
+    return nodes.raw("", html, format="html", name=name, summary=text, state=state)
 
 
 def place_live_figures(document: nodes.document, env: BuildEnvironment) -> None:
     """Give every widget of a notebook its place."""
-    page, number = Path(env.docname).name, 0
-    for bundle in document.findall(is_mime_bundle):
-        for part in bundle:
-            if part.get("mime_type") == LIVE:
-                number += 1
-                view = next(part.findall(nodes.raw)).astext()
-                part.clear()
-                part += live_figure(view, alternative_text(bundle), heights.place(page, number))
+    parts = [
+        (part, alternative_text(bundle))
+        for bundle in document.findall(is_mime_bundle)
+        for part in bundle
+        if part.get("mime_type") == LIVE
+    ]
+    if not parts:
+        return
+    source = Path(env.doc2path(env.docname))
+    notebook = json.loads(source.read_text(encoding="utf-8"))
+    for number, (part, text) in enumerate(parts, 1):
+        view = json.loads(TAG.sub("", next(part.findall(nodes.raw)).astext()))
+        part.clear()
+        part += live_figure(view, text, heights.place(source.stem, number), notebook)
 
 
 def inline_drawings(document: nodes.document, env: BuildEnvironment) -> None:

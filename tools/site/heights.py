@@ -42,6 +42,11 @@ def place(page: str, number: int) -> str:
     return f"live-{page}-{number}"
 
 
+def names() -> set[str]:
+    """The names of the places of all figures."""
+    return set(json.loads(FILE.read_text("utf-8")))
+
+
 def measure(page: Page, address: str) -> dict[str, int]:
     """The heights of the figures of a page, by the names of their places."""
     page.goto(address)

@@ -16,6 +16,8 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
+from tools.site import heights
+
 FILE = "book/moved.csv"
 FOLDER = "book/"
 
@@ -33,8 +35,10 @@ def moves(root: Path) -> dict[str, dict[str, str]]:
 
 
 def title(env: BuildEnvironment, address: str) -> str:
-    """The title of the page or the section at an address."""
+    """The title of the page or the section at an address; a live figure has that of its page."""
     page, _, anchor = address.partition("#")
+    if anchor in heights.names():
+        anchor = ""
     contents = env.tocs.get(f"{FOLDER}{page}")
     if contents is not None:
         for entry in contents.findall(nodes.reference):

@@ -20,6 +20,7 @@ from tools.site import (
     card,
     chapters,
     cover,
+    embed,
     exercises,
     figures,
     folding,
@@ -46,6 +47,7 @@ class Step(NamedTuple):
 
 
 INDEX = search_index.Index()
+EMBEDDED = embed.Pages()
 
 STEPS = (
     Step("config-inited", reference.write_pages, "Write a page for each module of the package."),
@@ -76,6 +78,8 @@ STEPS = (
     Step("html-page-context", head.describe_page, "Describe the page, and name what it loads."),
     Step("html-page-context", chapters.list_chapters, "List the chapters in the sidebar."),
     Step("html-page-context", launch.add_buttons, "Add buttons that open a published chapter."),
+    Step("html-page-context", EMBEDDED.collect, "Keep the live figures for pages of their own."),
+    Step("html-collect-pages", EMBEDDED.pages, "Add a page for each live figure, to embed it."),
     Step("html-collect-pages", search_index.search_page, "Add the page search.html."),
     Step("html-collect-pages", moved.gone_pages, "Add a page for each that is gone."),
     Step("build-finished", live_code.write_live_code, "Write the code of the live figures."),

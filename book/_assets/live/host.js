@@ -8,6 +8,7 @@
   // The version in the address of this script is that of everything it loads.
   const HERE = new URL(document.currentScript.src);
   const WIDGETS = new URL("../widgets/", HERE);
+  const PAGES = new URL(document.documentElement.dataset.content_root ?? "./", location.href);
   const NEAR = "800px";
 
   /** The subset of an anywidget model that a figure may use. */
@@ -37,6 +38,8 @@
   }
 
   const loading = new Map();
+  /** For each place with a figure that runs, the function that removes it. */
+  const stops = new Map();
 
   /** Load a script or a style once; what failed is loaded again. */
   function load(file) {
@@ -65,6 +68,25 @@
     return window.tfmrModules[`${name}.js`];
   }
 
+  /** The figure and its state in the address of the page, #live-04-self-attention-1&selected=2. */
+  function addressed() {
+    const { name, state } = /^#(?<name>live-[^&]*)(?<state>&.*)?$/s.exec(location.hash)?.groups ?? {};
+    const place = places.find(({ id }) => id === name);
+    if (place || state === undefined) return { place, state };
+    return { place: places[0], state: "", fault: `this page has no figure ${name.slice(0, 40)}` };
+  }
+
+  /** What a figure needs to know of its place. */
+  function placeOf(element) {
+    const { place, state = "", fault = "" } = addressed();
+    const [, page, number] = /^live-(.*)-(\d+)$/.exec(element.id);
+    const addresses = (text) => (text === undefined ? {} : {
+      page: new URL(`${page}.html#${element.id}${text}`, PAGES).href,
+      alone: new URL(`embed/${page}-${number}.html#${element.id}${text}`, PAGES).href,
+    });
+    return place === element ? { addresses, state, fault } : { addresses, state: "", fault: "" };
+  }
+
   async function mount(place, models) {
     const view = JSON.parse(place.querySelector('script[type$="widget-view+json"]').textContent);
     const state = models[view.model_id]?.state;
@@ -74,7 +96,11 @@
     el.addEventListener("live:failed", (event) => fail(place, event.detail));
     place.querySelector(".live-figure__reason")?.remove();
     place.append(el);
-    render({ model: makeModel(state), el });
+    const stop = render({ model: makeModel(state), el, place: placeOf(place) });
+    stops.set(place, () => {
+      stop();
+      el.remove();
+    });
     if (place.dataset.live === "failed") return;
     place.querySelector(".live-figure__note").hidden = true;
     place.dataset.live = "ready";
@@ -112,4 +138,17 @@
   }, { rootMargin: NEAR });
   for (const place of places) observer.observe(place);
   window.addEventListener("beforeprint", () => places.forEach(startOnce));
+
+  /** Go to the figure that the address names, and show its state. */
+  function followAddress() {
+    const { place, state } = addressed();
+    if (!place || state === undefined) return;
+    if (place.dataset.live !== "loading") {
+      stops.get(place)?.();
+      start(place);
+    }
+    place.scrollIntoView();
+  }
+  window.addEventListener("hashchange", followAddress);
+  followAddress();
 })();

@@ -2,6 +2,7 @@
 
 import { html, useContext, useLayoutEffect, useReducer, useRef } from "../vendor/preact.js";
 import { LiveContext } from "./model.js";
+import { Present, Share } from "./tools.js";
 
 /**
  * The status line. It is announced when its text changes, and also, as unchanged, when the reader
@@ -30,12 +31,14 @@ function Status({ text, unchanged, quiet }) {
  * result as a sentence, with its numbers. quiet: whether the figure plays at the moment.
  */
 export function Frame({ title, task, controls, shows, status, quiet = false, children }) {
-  const { reset, wasReset } = useContext(LiveContext);
+  const { reset, wasReset, fault, addresses } = useContext(LiveContext);
   const [unchanged, tellUnchanged] = useReducer((number) => number + 1, 0);
+  const [isFaultRead, hideFault] = useReducer(() => true, fault === "");
   const button = useRef(null);
   const current = useRef(status);
   current.current = status;
   const compare = () => {
+    hideFault();
     const before = current.current;
     setTimeout(() => current.current === before && tellUnchanged());
   };
@@ -43,15 +46,19 @@ export function Frame({ title, task, controls, shows, status, quiet = false, chi
     if (wasReset) button.current.focus();
   }, []);
   return html`<div class="live" role="group" aria-label="Live figure: ${title}"
-    onInputCapture=${compare} onClickCapture=${(event) => event.target.closest("button") && compare()}>
-    <p class="live-title">${title}</p>
-    <p class="live-task"><b>Try:</b> ${task}</p>
-    <div class="live-controls">
-      ${controls}
-      <button type="button" class="live-reset" ref=${button} onClick=${reset}>Reset</button>
+    onInputCapture=${compare} onClickCapture=${(event) => event.target.closest("button:not(.live-tools *)") && compare()}>
+    <div class="live-head">
+      <p class="live-title">${title}</p>
+      <div class="live-tools">
+        ${addresses && html`<${Share} title=${title} addresses=${addresses} />`}
+        <${Present} />
+        <button type="button" class="live-reset" ref=${button} onClick=${reset}>Reset</button>
+      </div>
     </div>
+    <p class="live-task"><b>Try:</b> ${task}</p>
+    <div class="live-controls">${controls}</div>
     <div class="live-drawing">${children}</div>
-    <${Status} text=${status} unchanged=${unchanged} quiet=${quiet} />
+    <${Status} text=${isFaultRead ? status : `${fault} ${status}`} unchanged=${unchanged} quiet=${quiet} />
     <p class="live-shows"><b>What it shows:</b> ${shows}</p>
   </div>`;
 }

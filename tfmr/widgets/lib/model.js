@@ -1,9 +1,13 @@
 // The connection of a figure with its state: a notebook's widget model, or the page's copy of it.
 
 import { html, render, createContext, useLayoutEffect, useErrorBoundary, useState } from "../vendor/preact.js";
+import { readState, writeState } from "./state.js";
 
-/** What a frame needs from the figure around it: `reset()`, and whether it was just called. */
-export const LiveContext = createContext({ reset: () => {}, wasReset: false });
+/**
+ * What a frame needs from the figure around it: `reset()`, whether it was just called, `fault`, a
+ * sentence about a state that could not be used, and, on a page, `addresses()` of the present state.
+ */
+export const LiveContext = createContext({ reset: () => {}, wasReset: false, fault: "" });
 
 /**
  * The value of a trait and a function that sets it, like `useState`, but shared with Python.
@@ -24,7 +28,7 @@ export function useTrait(model, name) {
   return [value, set];
 }
 
-function Root({ model, Component, first, el }) {
+function Root({ model, Component, first, el, fault, addresses }) {
   const [round, setRound] = useState(0);
   const [failure] = useErrorBoundary((error) => {
     console.error(error);
@@ -41,16 +45,37 @@ function Root({ model, Component, first, el }) {
     setRound(round + 1);
   };
   // A new key discards what the components remember, so that Reset resets every control.
-  return html`<${LiveContext.Provider} value=${{ reset, wasReset: round > 0 }}>
+  const context = { reset, wasReset: round > 0, fault: round > 0 ? "" : fault, addresses };
+  return html`<${LiveContext.Provider} value=${context}>
     <${Component} key=${round} model=${model} />
   <//>`;
 }
 
-/** The `render` function of a figure: its component, and the traits that a reader can change. */
-export function live(Component, traits) {
-  return ({ model, el }) => {
-    const first = structuredClone(Object.fromEntries(traits.map((name) => [name, model.get(name)])));
-    render(html`<${Root} model=${model} Component=${Component} first=${first} el=${el} />`, el);
+/** Set the state that an address gives, all of it or nothing; return a sentence if it cannot be used. */
+function setState(model, kinds, { state, fault }) {
+  try {
+    if (fault) throw new Error(fault);
+    for (const [name, value] of Object.entries(readState(kinds, state))) model.set(name, value);
+    return "";
+  } catch (error) {
+    return `The state in the address was not used: ${error.message}.`;
+  }
+}
+
+/**
+ * The `render` function of a figure: its component, and `kindsOf(model)`, the traits that a reader can
+ * change, each with its kind of values (state.js). On a page, `place` has the state in its address, or
+ * a `fault`, and `addresses(state)`, those of the figure in a state.
+ */
+export function live(Component, kindsOf) {
+  return ({ model, el, place }) => {
+    const kinds = kindsOf(model);
+    const names = Object.keys(kinds);
+    const first = structuredClone(Object.fromEntries(names.map((name) => [name, model.get(name)])));
+    const fault = place ? setState(model, kinds, place) : "";
+    const addresses = place && (() => place.addresses(writeState(kinds, first, (name) => model.get(name))));
+    render(html`<${Root} model=${model} Component=${Component} first=${first} el=${el} fault=${fault}
+      addresses=${addresses} />`, el);
     return () => render(null, el);
   };
 }
