@@ -87,7 +87,7 @@ def softmax_rows(logits):
     hints=(
         "Write it for small logits first. Along which axis is the sum taken?",
         "What may be added to all logits of a row without an effect on its probabilities?",
-        "A sum of shape (n) does not broadcast along the rows; `keepdim=True` keeps the axis.",
+        "A sum of shape (n,) does not broadcast along the rows; `keepdim=True` keeps the axis.",
     ),
     answer=versions.softmax_rows,
     remark="After the subtraction, the largest exponential of a row is 1, so none is infinite and "
@@ -190,9 +190,9 @@ q5 = Function(
     number=5,
     title="Find the bug in the training loop",
     level=2,
-    task="The code below fits a number w to examples by gradient descent. The first step is right; "
-    "after that, w swings around the mean of the examples, and does not come to rest there. Repair "
-    "it.",
+    task="The code below fits a number w to examples by gradient descent. The first step is "
+    "correct; after that, w oscillates around the mean of the examples and does not converge. "
+    "Repair it.",
     name="train",
     stub=f"""\
 # Find the bug in this code, and repair it: w is a tensor with one
@@ -278,8 +278,8 @@ q7 = Predict(
     level=3,
     task="A network with a hidden layer is trained on 50 examples of 20 numbers each, with 200 "
     "steps of Adam. Each example has one of four labels, drawn at random: there is nothing to "
-    "learn. How many of the 50 labels does the network predict afterwards, and how many labels of "
-    "1,000 other examples? Predict first; the check then trains it.",
+    "learn. How many of the 50 labels does the network then predict correctly, and how many "
+    "labels of 1,000 other examples? Predict first; the check then trains it.",
     name="prediction",
     stub="""\
 # a: about 25 % of both: random labels cannot be learned

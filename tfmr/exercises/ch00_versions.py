@@ -26,7 +26,7 @@ MEAN_PROBABILITY = Mistake(
 )
 WRONG_UNIT = Mistake(
     "the bits are divided by ln 2 to get nats",
-    "A nat is larger than a bit, so the number of nats is smaller.",
+    "Multiply by ln 2: a nat is larger than a bit, so the number of nats is smaller.",
     "perplexity",
 )
 TENS = Mistake(
@@ -36,12 +36,12 @@ TENS = Mistake(
 )
 NEGATIVE = Mistake(
     "the minus sign of the surprisal is missing",
-    "The logarithm of a probability is negative, its surprisal is positive.",
+    "Negate the logarithm: it is negative, but a surprisal is positive.",
     "perplexity",
 )
 E_TO_BITS = Mistake(
     "the perplexity is e to the power of the bits",
-    "The base must fit the unit: with bits it is another one.",
+    "Match the base to the unit: e belongs to nats, not to bits.",
     "perplexity",
 )
 PROBABILITY = Mistake(
@@ -100,7 +100,7 @@ NO_TWO = Mistake(
 )
 NO_INNER = Mistake(
     "the derivative with respect to w lacks the inner derivative",
-    "By the chain rule, the derivative of wx + b with respect to w is a factor.",
+    "Multiply by the derivative of wx + b with respect to w, as in the chain rule.",
     "step",
 )
 FOR_X = Mistake(
@@ -180,7 +180,7 @@ _SUM = "exponentials.sum(dim=1, keepdim=True)"
 SOFTMAX_MISTAKES = (
     Edit(
         "the exponentials of large logits overflow",
-        "Change the logits of a row by a constant first, so that no exponential is infinite.",
+        "Shift all logits of a row by the same number first, so that no exponential is infinite.",
         "shift",
         _SHIFTED,
         "logits",
@@ -389,7 +389,7 @@ TRAIN_MISTAKES = (
     ),
     Edit(
         "the steps go uphill",
-        "The direction of the given code was right.",
+        "Subtract the gradient, as the given code does.",
         "rate",
         "-= lr",
         "+= lr",

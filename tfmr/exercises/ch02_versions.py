@@ -72,7 +72,7 @@ CLOSED_INPUT = Mistake(
 )
 OTHER_ORDER = Mistake(
     "the two numbers are in the order h₁, c₁",
-    "State the cell state first, as the task asks.",
+    "Give the cell state first, as the task asks.",
     "cell hidden",
 )
 STEP_MISTAKES = (
@@ -616,7 +616,7 @@ LATCH_MISTAKES = (
     ),
     Edit(
         "the flag is also added to the value",
-        "Only the value belongs into the candidate: the weight of the flag is 0 there.",
+        "Only the value belongs in the candidate: set the weight of the flag to 0 there.",
         "value",
         _VALUE,
         "weights[0:2, 2] = 1",

@@ -76,8 +76,8 @@ def attention(q, k, v):
     k: (..., key, d_k)
     v: (..., key, d_v)
 
-    The dots stand for any number of batch axes, also none. Do not call
-    a function that computes attention.
+    The dots stand for any number of batch axes, including none. Do not
+    call a function that computes attention.
     """
     raise NotImplementedError
 ''',
@@ -236,7 +236,7 @@ q4 = Function(
     number=4,
     title="Find the bug in the mask",
     level=2,
-    task="The code below has every shape right, and its outputs look plausible. Nevertheless, "
+    task="All shapes in the code below are correct, and its outputs look plausible. Nevertheless, "
     "information about hidden keys reaches the output. Repair it.",
     name="masked_attention",
     stub=f"""\
@@ -404,7 +404,10 @@ def leak_test(attend):
             "attention in which each position also attends to the next one", versions.next_visible
         ),
         Subject("attention to the position itself and to later ones", versions.reversed_mask),
-        Subject("a mask that is applied after the softmax, without new sums", versions.late_mask),
+        Subject(
+            "a mask that is applied after the softmax, without renormalising the weights",
+            versions.late_mask,
+        ),
         Subject("masked scores that are 0 instead of −∞", versions.zero_filled),
         Subject(
             "causal weights, but values from which the mean over all positions is subtracted",

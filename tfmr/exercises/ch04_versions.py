@@ -78,7 +78,8 @@ ONE_SUM = Mistake(
 )
 NO_KEEPDIM = Mistake(
     "the exponentials are divided by the sums of the wrong rows",
-    "Keep the axis of the sum, sum(dim=-1, keepdim=True): without it, it is read as a row.",
+    "Keep the axis of the sum, sum(dim=-1, keepdim=True): otherwise the sums broadcast along the "
+    "wrong axis.",
     "softmax",
 )
 OVER_QUERIES = Mistake(
@@ -272,7 +273,7 @@ PADDING_ALONE = Mistake(
 )
 REVERSED = Mistake(
     "each position attends to itself and to later positions",
-    "Exchange the triangle: query i (row) may attend to key j (column) if j ≤ i.",
+    "Use the other triangle: query i (row) may attend to key j (column) if j ≤ i.",
     "causal",
 )
 ONLY_LATER = Mistake(
@@ -516,7 +517,7 @@ MEAN_OF_PRODUCTS = Mistake(
 )
 OTHERS_ADDED = Mistake(
     "the terms for i ≠ j have the wrong sign",
-    "If a score grows, the other weights of its row become smaller.",
+    "Give them a minus sign: if a score grows, the other weights of its row become smaller.",
     "sum",
 )
 SUM_OVER_ALL = Mistake(

@@ -183,13 +183,13 @@ q4 = Function(
     number=4,
     title="Find the bug: a removed head",
     level=2,
-    task="The code below is to remove one head, to measure what it contributes. Its result has the "
-    "right shape, but a part of every output is missing. Repair it.",
+    task="The code below is meant to remove one head, so that its contribution can be measured. "
+    "Its result has the right shape, but a part of every output is missing. Repair it.",
     name="without_head",
     stub=f"""\
 # Find the bug in this code, and repair it: z has the outputs of all
 # heads, (batch, heads, length, d_k), w_o is the matrix of the formulas,
-# (heads * d_k, d_model), and the head is counted from 0.
+# (heads * d_k, d_model), and heads are counted from 0.
 {WITHOUT_COLUMNS}""",
     hints=(
         "Print the output of one token with all heads and with one head removed by this code. "
@@ -291,8 +291,8 @@ prediction = None  # "a", "b" or "c"
     ),
     answer="b",
     remark="Equal heads have equal outputs and equal gradients, so every step changes them "
-    "equally: four copies have one row of weights, like a single head. Heads become different "
-    "only because their initial weights are.",
+    "equally: four copies have one row of weights, like a single head. In this model, heads "
+    "become different only because their initial weights are.",
     options={
         "a": "above 0.9",
         "b": "between 0.25 and 0.9",
@@ -300,7 +300,7 @@ prediction = None  # "a", "b" or "c"
     },
     replies={
         "a": "Training separates only heads that differ: equal heads receive equal gradients.",
-        "c": "The model still learns what a single head can learn: four copies of it.",
+        "c": "The four copies still learn what a single head can learn.",
     },
     experiment=versions.same_start,
 )

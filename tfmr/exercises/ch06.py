@@ -267,7 +267,7 @@ prediction = None  # "a", "b" or "c"
         "And now?",
     ),
     answer="a",
-    remark="The table can express the rule at all positions, but the loss only shaped the rule for "
+    remark="The table can express the rule at all positions, but the loss shaped the rule only for "
     "rows that occurred in training. With random starts, all of them occur. The same "
     "table and the same short training sequences are sufficient once these rows occur in training.",
     options={

@@ -59,7 +59,7 @@ q2 = Function(
 def normalise_vectors(x, gain, bias, eps):
     """The normalised vectors, of the same shape as x.
 
-    x: (..., d_model); the dots stand for any number of axes, also none
+    x: (..., d_model); the dots stand for any number of axes, including none
     gain, bias: (d_model,)
     eps: float, which is added to the variance
     """
@@ -167,8 +167,8 @@ q4 = Function(
     number=4,
     title="Find the bug in the pre-norm block",
     level=2,
-    task="The code below is to be a pre-norm block. It trains, but its stream is normalised. "
-    "Repair it.",
+    task="The code below is meant to be a pre-norm block. It trains, but its residual stream is "
+    "normalised. Repair it.",
     name="pre_norm_block",
     stub=f"""\
 # Find the bug in this code, and repair it: the arguments are those of

@@ -67,7 +67,7 @@ q2 = Function(
     name="inputs_and_labels",
     stub='''\
 def inputs_and_labels(target):
-    """The inputs of the decoder and its labels: two tensors of one shape.
+    """The inputs of the decoder and its labels: two tensors of the same shape.
 
     target: (batch, length), token ids; each sentence begins with <bos>,
         ends with <eos>, and is padded with 0 at the end
@@ -287,8 +287,8 @@ q6 = Predict(
     level=3,
     task="A layer with causal self-attention is trained to continue sequences that count modulo "
     "10, such as 3, 4, 5, 6. With shifted labels, its loss falls to 0, and all tokens that it "
-    "generates are right. Now the shift is forgotten: inputs and labels are the same tokens. What "
-    "happens? Predict first; the check then trains the model.",
+    "generates are correct. Now the shift is forgotten: inputs and labels are the same tokens. "
+    "What happens? Predict first; the check then trains the model.",
     name="prediction",
     stub="""\
 # a: the loss stays above 0.5

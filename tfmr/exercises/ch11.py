@@ -28,9 +28,9 @@ q1 = Numbers(
     number=1,
     title="Two steps of Adam",
     level=1,
-    task="A weight gets the gradient 4 in the first step of Adam and the gradient 2 in the second. "
-    "Compute the sizes of both steps by hand, in learning rates, with β₁ = 0.5, β₂ = 0.9 and "
-    "ε = 0. You may use √9.684 = 3.112.",
+    task="A weight gets the gradient 4 in the first step of Adam and the gradient 2 in the "
+    "second. Compute the sizes of both steps by hand, as multiples of the learning rate, with β₁ "
+    "= 0.5, β₂ = 0.9 and ε = 0. You may use √9.684 = 3.112.",
     name="step_sizes",
     stub="step_sizes = [None, None]\n",
     hints=(
@@ -273,14 +273,14 @@ def schedule_test(schedule):
         learning rate at step warmup; and of warmup, the number of
         warm-up steps. It returns the learning rate, a float.
 
-    The warm-up is linear, and t / warmup of the peak is reached at step
-    t. Later the learning rate falls with the inverse square root of t.
+    During the linear warm-up, the learning rate at step t is t / warmup
+    of the peak. Then it falls with the inverse square root of t.
     Accept every correct function.
     """
     raise NotImplementedError
 ''',
     hints=(
-        "Which values do you know by heart: at the first step, at half of the warm-up, at its end?",
+        "Which values need no computation: at the first step, at half of the warm-up, at its end?",
         "At step 4 · warmup the learning rate is half of the peak. A decay that is right there can "
         "still be wrong elsewhere.",
         "Compare with a small *relative* tolerance, and use more than one peak and one warm-up.",
@@ -300,7 +300,7 @@ def schedule_test(schedule):
         Subject("a decay that is counted from the end of the warm-up", versions.decay_from_peak),
         Subject("a learning rate of peak / √t after the warm-up", versions.jump),
         Subject("a quadratic warm-up", versions.quadratic),
-        Subject("the peak of the paper, whatever is asked for", versions.peak_of_the_paper),
+        Subject("the peak of the paper, whatever peak is given", versions.peak_of_the_paper),
     ),
 )
 
@@ -324,12 +324,14 @@ prediction = None  # "a", "b" or "c"
     hints=(
         "What happens to m and to v if all gradients are divided by 1,000?",
         "The step is m divided by a square root. What remains of the factor?",
-        "Which part of the formula could notice the scale of the gradient, and how large is it?",
+        "Which part of the formula still depends on the scale of the gradient, and how large is "
+        "it?",
     ),
     answer="c",
-    remark="If all gradients are smaller by a factor, the step of Adam is the same, as long as √v "
-    "is much larger than ε. Plain gradient descent takes steps of at most the learning rate times "
-    "the threshold, so there the threshold would matter.",
+    remark="If all gradients are smaller by one factor, the step of Adam is the same, as long as "
+    "√v is much larger than ε. Here the factor differs from step to step, so the runs need not be "
+    "equal. Plain gradient descent takes steps of at most the learning rate times the threshold, "
+    "so there the threshold would matter.",
     options={
         "a": "above 2",
         "b": "between 0.1 and 2",

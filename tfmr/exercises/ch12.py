@@ -223,7 +223,7 @@ q4 = Function(
         "Let parents be [1, 0]. Which tokens are in row 0 of the new ids, and for which tokens "
         "does row 0 of the cache hold vectors?",
         "Why is the bug invisible with a beam of one, or if parents is [0, 1]?",
-        "Indexing with a tensor of integers chooses rows, also the same row twice.",
+        "Indexing with a tensor of integers selects rows, and may select a row twice.",
     ),
     answer=versions.advance,
     remark="The cache has to follow the hypotheses: `reorder` in the package does this for every "

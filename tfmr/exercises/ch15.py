@@ -31,7 +31,8 @@ q1 = Numbers(
     hints=(
         "Start with the squares. What is their mean?",
         "The same number divides all four components, and its value is an integer.",
-        "When does each component meet its component of γ: before or after the division?",
+        "Is each component multiplied by its component of γ before the squares are taken, or "
+        "after the division?",
     ),
     answer=[0.4, 1.4, 1.0, 3.0],
     remark="The mean square is 100 / 4 = 25, and its root is 5. The mean of x, 4.5, plays no part.",
@@ -256,8 +257,8 @@ q6 = WriteTest(
     number=6,
     title="Write the test for span corruption",
     level=3,
-    task="If span corruption is wrong, T5 is trained on other texts than intended, and nothing "
-    "fails. Write a test for it. It is run on three correct functions and on nine faulty ones.",
+    task="If span corruption is wrong, T5 is trained on texts other than intended, and no error "
+    "is raised. Write a test for it. It is run on three correct functions and on nine faulty ones.",
     name="corruption_test",
     stub='''\
 def corruption_test(corrupt):
@@ -276,7 +277,8 @@ def corruption_test(corrupt):
     hints=(
         "Take a short sentence and two spans of different length, and write down both lists by "
         "hand.",
-        "Which mistake could one span hide? And which a span that is followed by no other token?",
+        "Which mistake is invisible with a single span? And which with a span at the end of the "
+        "text?",
         "Compare both lists completely, with their order.",
     ),
     answer=versions.corruption_test,
@@ -306,11 +308,11 @@ q7 = Predict(
     number=7,
     title="Change the model: no positions",
     level=3,
-    task="Images of four patches contain one bright patch, and the class is its place: 1, 2, 3 or "
-    "4. A small ViT (a linear layer for the patches, learned positions, the attention of a class "
-    "token, and an output layer) is right in all test images after 150 steps. Now train it without "
-    "positions. In how many of 100 test images is it right? Predict first; the check then trains "
-    "both models.",
+    task="Images of four patches contain one bright patch, and the class is its position: 1, 2, 3 "
+    "or 4. A small ViT (a linear layer for the patches, learned positions, the attention of a "
+    "class token, and an output layer) classifies all test images correctly after 150 steps. Now "
+    "train it without positions. How many of 100 test images does it then classify correctly? "
+    "Predict first; the check then trains both models.",
     name="prediction",
     stub="""\
 # a: more than 90: the patches are still in the same order

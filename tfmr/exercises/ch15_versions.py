@@ -129,7 +129,7 @@ PREFIX_MISTAKES = (
     ),
     Edit(
         "all tokens attend to the prefix, and to nothing else",
-        "A later token also attends to itself and to the later tokens before it.",
+        "A later token also attends to itself and to the tokens between the prefix and itself.",
         "causal prefix",
         f"{_CAUSAL}\n    return {_ALLOWED}",
         "(position < k).expand(length, length)\n    return causal",
@@ -204,7 +204,7 @@ GATED_MISTAKES = (
     ),
     Edit(
         "the gate has a ReLU",
-        "SwiGLU has the swish instead.",
+        "Replace the ReLU with the swish.",
         "gate",
         _SWISH,
         "torch.relu(gate)",
@@ -231,7 +231,7 @@ GATED_MISTAKES = (
         "gate.softmax(dim=-1)",
     ),
     Edit(
-        "the two matrices are exchanged",
+        "w_g and w_1 are exchanged",
         "The swish belongs to the product with the gate matrix.",
         "gate up",
         f"x @ w_g\n    inner = {_INNER}",
@@ -252,8 +252,8 @@ GATED_MISTAKES = (
         "F.silu(x @ w_1)",
     ),
     Edit(
-        "nothing is gated: the second matrix is not used",
-        "Multiply by the product of x with that matrix.",
+        "nothing is gated: w_1 is not used",
+        "Multiply the gate by x @ w_1, component by component.",
         "up",
         " * (x @ w_1)",
         "",

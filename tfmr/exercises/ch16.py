@@ -67,8 +67,8 @@ def matmul_seconds(m, d_in, d_out, bytes_per_number, peak, bandwidth):
     peak: float, FLOP per second
     bandwidth: float, bytes per second
 
-    Vectors and weights are read from memory once, the result is
-    written to it.
+    Vectors and weights are read from memory once, and the result is
+    written to memory once.
     """
     raise NotImplementedError
 ''',
@@ -128,7 +128,7 @@ q3 = Function(
     number=3,
     title="Merge two parts",
     level=2,
-    task="Two devices have each processed a part of the keys of the same queries. Write the "
+    task="Two devices have each processed a part of the keys for the same queries. Write the "
     "function that merges their results, so that a third part could be merged next.",
     name="merge",
     stub='''\
@@ -148,8 +148,8 @@ def merge(m_a, sum_a, o_a, m_b, sum_b, o_b):
         "What would the largest score be if one device had processed all keys?",
         "The exponentials of a part were computed with its own maximum. By which factor do they "
         "differ from those with the common maximum?",
-        "Either part may contain the larger maximum, and another one for each query. What belongs "
-        "to a part and has to be rescaled?",
+        "Either part may contain the larger maximum, and which one it is can differ between "
+        "queries. What belongs to a part and has to be rescaled?",
     ),
     answer=versions.merge,
     remark="Up to rounding, the order in which parts are merged does not matter. The keys of a "
@@ -192,7 +192,7 @@ def quantise(matrix, bits, group):
     """The weights after rounding, scale times integer: (rows, columns).
 
     matrix: (rows, columns), in which no group is all zeros
-    bits: int, of an integer with its sign
+    bits: int, the size of an integer, including its sign
     group: int, the number of consecutive weights of a row that share a
         scale; columns is a multiple of it
     """

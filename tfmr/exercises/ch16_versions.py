@@ -355,7 +355,7 @@ QUANTISE_MISTAKES = (
     ),
     Edit(
         "the mean absolute value determines the scale",
-        "The largest absolute value must still be an integer of the given number of bits.",
+        "Use the largest absolute value: it must still fit in the given number of bits.",
         "largest",
         _LARGEST,
         "groups.abs().mean(dim=-1, keepdim=True)",
