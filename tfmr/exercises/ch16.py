@@ -309,7 +309,7 @@ def attend_test(attend):
         "When does a missing rescaling change nothing? Let the maximum grow from tile to tile.",
         "Choose numbers of keys that the tile does not divide. At which scores does exp overflow?",
     ),
-    answer=versions.online_test,
+    answer=versions.attend_test,
     remark="It compares four tiles, with and without large scores, with the usual softmax.",
     correct=(
         Subject("the online softmax is used", versions.online),

@@ -598,7 +598,7 @@ inverted = partial(online, on_sum=-1, on_weighted=-1)
 Attend = Callable[[Tensor, Tensor, int], Tensor]
 
 
-def online_test(attend: Attend) -> None:
+def attend_test(attend: Attend) -> None:
     """Raise AssertionError if attention in tiles is wrong."""
     values = torch.tensor([[6.0, 1.0], [3.0, 0.0], [0.0, 2.0], [3.0, 5.0], [1.0, 1.0]])
     scores = torch.tensor([[1.0, 3.0, 2.0, 4.0, 0.0], [4.0, 1.0, 0.0, 2.0, 3.0]])

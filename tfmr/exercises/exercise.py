@@ -260,11 +260,11 @@ class Numbers(Diagnosed):
             return self._not_attempted()
         tensor, count = as_tensor(answer), len(self.answer)
         if tensor is None or tensor.numel() != count:
-            example = [f"0.{i + 1}" for i in range(count)]
-            return Verdict(
-                "wrong",
-                f"Wrong: expected {count} numbers, such as [{', '.join(example)}], got {answer!r}.",
+            example = ", ".join(f"0.{i + 1}" for i in range(count))
+            asked = (
+                "a number, such as 0.1" if count == 1 else f"{count} numbers, such as [{example}]"
             )
+            return Verdict("wrong", f"Wrong: expected {asked}, got {answer!r}.")
         observed = list(self.observe(tensor))
         if self.agree(observed, self.expected):
             return Verdict("right", "Right.")
