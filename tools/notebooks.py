@@ -7,9 +7,11 @@ widget identifiers, and the alternative text of pictures.
 """
 
 import argparse
+import functools
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -53,6 +55,24 @@ def shown(path: Path) -> str:
     return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
 
 
+@functools.cache
+def matplotlib_folder() -> Path:
+    """Matplotlib's folder for kernels: it contains a list of fonts and no settings.
+
+    In the user's folder, settings would change the figures, and the list can be one of another
+    environment that lacks fonts. A kernel that makes the list itself reports it on stderr.
+    """
+    folder = ROOT / "_build" / "matplotlib"
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        [sys.executable, "-c", "import matplotlib.font_manager"],
+        env=os.environ | {"MPLCONFIGDIR": str(folder)},
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
+    return folder
+
+
 def kernel_environment() -> dict[str, str]:
     """The environment of a kernel that imports ``tfmr`` from this project.
 
@@ -60,7 +80,8 @@ def kernel_environment() -> dict[str, str]:
     """
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     threads = {"OMP_NUM_THREADS": "1", "GOMP_SPINCOUNT": "10000"}
-    return threads | os.environ | {"PYTHONPATH": path}
+    own = {"PYTHONPATH": path, "MPLCONFIGDIR": str(matplotlib_folder())}
+    return threads | os.environ | own
 
 
 def run(notebook: NotebookNode, folder: Path) -> NotebookNode:

@@ -1,6 +1,8 @@
 """The normal form of a notebook does not depend on who ran it, or how often."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +171,26 @@ def test_a_chapter_with_problems_is_not_changed(
         assert message in problem
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_kernels_do_not_use_the_settings_and_the_font_list_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "matplotlibrc").write_text("figure.dpi: 7\n", "utf-8")
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path))
+    code = (
+        "import matplotlib, matplotlib.font_manager as fonts; "
+        "print(matplotlib.rcParams['figure.dpi'], fonts.findfont('STIXGeneral'))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env=notebooks.kernel_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stderr == ""
+    dpi, font = found.stdout.split(maxsplit=1)
+    assert dpi == "100.0"
+    assert Path(font.strip()).name == "STIXGeneral.ttf"
+    assert list(notebooks.matplotlib_folder().glob("fontlist*.json"))
