@@ -30,7 +30,7 @@ def test_the_exported_file_is_small_and_translates(command, model: Path) -> None
 def test_a_page_has_the_model_and_examples_of_its_run(command, model: Path) -> None:
     """tests/pages/test_exported_page.py opens it in a browser."""
     _, err = command("export", "--model", "multi30k-de-en", "--page", "--out", "a.html")
-    assert re.fullmatch(r"wrote a.html: 3.0 MB, open it in a browser\n", err)
+    assert re.fullmatch(r"wrote a.html: 3.1 MB, open it in a browser\n", err)
     page = Path("a.html").read_text("utf-8")
     samples = (record_path("multi30k-de-en") / "samples.tsv").read_text("utf-8").splitlines()
     state = json.loads(between(page, 'id="state">', "</script>"))

@@ -126,7 +126,7 @@ class Stage:
                 for theme, tested in zip(THEMES, (RULES, [CONTRAST]), strict=True):
                     self.visit.set_theme(theme)
                     found = [fault for rule in tested for fault in page.evaluate(rule)]
-                    assert found == [], f"{theme}, {width}, operated: {operated}"
+                    assert found == [], f"{theme}, {width}, operated: {operated}: {found}"
                     if not operated:
                         live.screenshot(path=PICTURES / f"{name}-{width}-{theme}.png")
             assert self.visit.errors == self.visit.foreign == [], width

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, CDPSession, Page, Route
 
 from tests.pages.conftest import SITE, Visit, page_names, serve
 from tests.pages.reference import ALIKE, OPENED
+from tools import ROOT
 
 KB = 1000
 TEXT_PAGE, LIVE_PAGE = 300 * KB, 500 * KB
@@ -101,6 +102,17 @@ def load(chromium: Browser, address: str) -> Iterator[Load]:
 
 def compressed(name: str) -> int:
     return len(gzip.compress((SITE / name).read_bytes()))
+
+
+def test_scripts_are_loaded_without_their_comments() -> None:
+    scripts = ROOT / "book" / "_assets"
+    for script in scripts.rglob("*.js"):
+        written = script.read_text("utf-8").splitlines()
+        loaded = (SITE / "_static" / script.relative_to(scripts)).read_text("utf-8").splitlines()
+        left_out = [line.strip() for line in written if line not in loaded]
+        assert left_out, script
+        assert all(line.startswith(("//", "/**")) for line in left_out)
+        assert not any(line.strip().startswith(("//", "/**")) for line in loaded)
 
 
 @pytest.mark.parametrize("name", [name for name in page_names() if name not in ALIKE])

@@ -51,7 +51,8 @@ def test_a_link_has_what_the_reader_changed_and_shows_it_again(stage: Stage) -> 
     steps = page.evaluate("history.length")
     assert copied(live) == f"{address}#live-stage-1"
     choose(live, "Query", "good")
-    live.get_by_label("causal mask").check()
+    live.get_by_label("causal mask").check()  # masks nothing for the last token
+    expect(live.get_by_role("status")).to_contain_text("Unchanged: ")
     said = status(live)
     link = copied(live)
     assert status(live) == said
@@ -306,7 +307,7 @@ def test_the_copied_line_shows_the_figure_in_another_page(
     page.on("pageerror", lambda error: errors.append(error))
     page.on("console", lambda message: errors.append(message.text))
     page.goto(f"{address}/lesson.html")
-    frame = page.frame_locator('iframe[title="Temperature, top-k and top-p"]')
+    frame = page.frame_locator('iframe[title="Sampling the next token"]')
     expect(frame.get_by_role("slider", name="Temperature")).to_have_value("0.5")
     expect(frame.get_by_role("button", name="Present")).to_be_visible()
     frame.get_by_role("button", name="Present").click()

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from tfmr.errors import TfmrError, require
 
-Scalars = dict[str, dict[int, float]]
-"""For every tag the values by step."""
+Scalars = dict[str, dict[int, float]]  # for every tag the values by step
 Field = int | bytes
 MARK = "tfevents"
 """The names of event files contain this word."""

@@ -5,6 +5,7 @@ the site gets only the book's own static files, and the HTML is valid and keeps 
 security policy of the pages (``book/_templates/layout.html``).
 """
 
+import re
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -22,7 +23,9 @@ from sphinx.writers.html5 import HTML5Translator
 from tools.site.figures import NARROW, NARROW_WIDTH
 
 FOLDER = "book/"
-STATIC = ("book/_assets", "book/vendor")
+ASSETS = "book/_assets"
+STATIC = (ASSETS, "book/vendor")
+COMMENT = re.compile(r"^[ \t]*(?://.*|/\*\*.*\*/)\n", re.MULTILINE)
 SOURCES = ("katex/katex.css", "versions.sha256")
 """Files that the style sheet and the check of the libraries read, but that no page loads."""
 PHONE = "screen and (max-width: 640px)"
@@ -119,10 +122,16 @@ class BookBuilder(StandaloneHTMLBuilder):
         return super().get_outfilename(pagename.removeprefix(FOLDER))
 
     def copy_static_files(self) -> None:
-        """Copy the book's files, and nothing of the theme and the extensions."""
+        """Copy the book's files, and nothing of the theme and the extensions.
+
+        Lines of the book's scripts that contain only a comment stay behind.
+        """
+        target = Path(self.outdir, "_static")
         for folder in STATIC:
             copy_asset(
-                str(Path(self.srcdir, folder)),
-                str(Path(self.outdir, "_static")),
-                excluded=lambda path: path in SOURCES,
+                str(Path(self.srcdir, folder)), str(target), excluded=lambda path: path in SOURCES
             )
+        scripts = Path(self.srcdir, ASSETS)
+        for script in scripts.rglob("*.js"):
+            text = COMMENT.sub("", script.read_text("utf-8"))
+            (target / script.relative_to(scripts)).write_text(text, "utf-8")
