@@ -126,7 +126,15 @@ def test_the_record_has_a_row_for_each_model_and_seed(experiment: str, tmp_path:
         "gpt-pocket": ["frequencies", "2-gram", "3-gram", "4-gram", "GPT", "GPT"],
         "llama-multi30k": ["frequencies", "2-gram", "3-gram", "4-gram", "Llama", "Llama"],
         "bert-multi30k": ["frequencies", "3-gram on both sides", "BERT", "BERT"],
-        "digits": ["most frequent digit", "logistic regression", "nearest neighbour", "ViT"] * 2,
+        "digits": [
+            "most frequent digit",
+            "logistic regression",
+            "nearest neighbour",
+            "logistic regression, shifted images",
+            "nearest neighbour, shifted images",
+            "ViT",
+        ]
+        * 2,
         "tasks": ["T5 with prefixes"] * 2 + ["T5 without prefixes"] * 2,
     }
     assert models == expected[experiment]
