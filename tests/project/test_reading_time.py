@@ -9,25 +9,33 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from tools.notebooks import chapters, read
 
 WORDS_PER_MINUTE, CELLS_PER_MINUTE = 200, 2
-STATED = re.compile(r"\*\*Time:\*\* about (\d+) minutes to read")
-NO_WORDS = re.compile(r"\]\([^)]*\)|<[^>]+>")
+STATED = re.compile(r"\*\*Time:\*\* about (\d+) minutes to read( without the exercises)?,")
+NO_WORDS = re.compile(r"\]\([^)]*\)|</?[a-z][^<>]*>")
 """Addresses of links, and HTML."""
 WORD = re.compile(r"[A-Za-z0-9][^\s|]*")
 
 
+CELL = "\0"
+"""Stands for a notebook cell with code."""
+EXERCISES = re.compile(r"^## Exercises$.*?(?=^## |\Z)", re.M | re.S)
+LONGEST = 45
+"""The time that a chapter may take."""
+
+
 def text_of(notebook: NotebookNode) -> str:
-    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    """The text, with :data:`CELL` for each cell with code except the first."""
+    return "\n".join(
+        cell.source if cell.cell_type == "markdown" else CELL
+        for cell in notebook.cells
+        if "remove-cell" not in cell.metadata.get("tags", ())
+    )
 
 
 def minutes(notebook: NotebookNode) -> int:
-    """The time to read the text and the code, without the first cell, rounded to five minutes."""
-    words = len(WORD.findall(NO_WORDS.sub(" ", text_of(notebook))))
-    code = [
-        cell
-        for cell in notebook.cells
-        if cell.cell_type == "code" and "remove-cell" not in cell.metadata.get("tags", ())
-    ]
-    exact = words / WORDS_PER_MINUTE + len(code) / CELLS_PER_MINUTE
+    """The time to read the text and the code, without the exercises, rounded to five minutes."""
+    text = EXERCISES.sub("", text_of(notebook))
+    words = len(WORD.findall(NO_WORDS.sub(" ", text)))
+    exact = words / WORDS_PER_MINUTE + text.count(CELL) / CELLS_PER_MINUTE
     return 5 * int(exact / 5 + 0.5)
 
 
@@ -36,7 +44,13 @@ def test_text_and_cells_take_time() -> None:
     setup = new_code_cell("import torch", metadata={"tags": ["remove-cell"]})
     assert minutes(new_notebook(cells=[link])) == 5
     assert minutes(new_notebook(cells=[link, setup])) == 5
-    assert minutes(new_notebook(cells=[link, *(new_code_cell("1") for _ in range(10))])) == 10
+    cells = [link, *(new_code_cell("1") for _ in range(10))]
+    assert minutes(new_notebook(cells=cells)) == 10
+    formula = new_markdown_cell("If $i < j$, " + "a word " * 500 + "<em>and $j > i$</em>.")
+    assert minutes(new_notebook(cells=[formula])) == 5
+    exercises = [new_markdown_cell("Its end.\n\n## Exercises"), new_code_cell("1")]
+    other = [new_markdown_cell("Its answer. " * 1000), new_markdown_cell("## Summary")]
+    assert minutes(new_notebook(cells=[link, *exercises, *other, formula])) == 10
 
 
 READ = {path.stem: read(path) for path in chapters() if path.stem != "translator"}
@@ -44,5 +58,8 @@ READ = {path.stem: read(path) for path in chapters() if path.stem != "translator
 
 @pytest.mark.parametrize("name", READ)
 def test_a_chapter_states_the_time_to_read_it(name: str) -> None:
-    [stated] = STATED.findall(text_of(READ[name]))
+    text = text_of(READ[name])
+    [(stated, without)] = STATED.findall(text)
     assert int(stated) == minutes(READ[name])
+    assert bool(without) == bool(EXERCISES.search(text))
+    assert int(stated) <= LONGEST or name == "common-mistakes", "a chapter is one lesson"
