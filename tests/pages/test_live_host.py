@@ -107,10 +107,11 @@ def test_a_figure_that_stops_later_says_so(stage: Stage, chromium: Browser) -> N
 
 def test_a_print_has_the_drawing_without_controls(stage: Stage) -> None:
     live = stage.show(figure())
+    expect(live.locator(".live-shows p")).to_be_hidden()
     live.page.emulate_media(media="print")
     for hidden in (".live-controls", ".live-task", ".att-editor"):
         expect(live.locator(hidden)).to_be_hidden()
-    for shown in (".live-title", ".att-steps", ".live-status", ".live-shows"):
+    for shown in (".live-title", ".att-steps", ".live-status", ".live-shows p"):
         expect(live.locator(shown)).to_be_visible()
     live.page.emulate_media(media="screen")
 

@@ -236,7 +236,7 @@ function Architecture({ model }) {
     <${Range} label="Source tokens" value=${S} onInput=${setS} min=${1} max=${LONGEST} />
     <${Range} label="Target tokens" value=${T} onInput=${setT} min=${1} max=${LONGEST} />`;
 
-  return html`<${Frame} title="The whole Transformer, part by part" controls=${controls}
+  return html`<${Frame} above title="The whole Transformer, part by part" controls=${controls}
     task=${html`point at a part, or move through the map with the arrow keys. Colour the map by parameters, then by
       FLOPs. Set both numbers of tokens to 128: which part's FLOPs grow fastest?`}
     shows=${html`Most parameters are in the feed-forward networks and the projections. The FLOPs of attention itself

@@ -136,7 +136,7 @@ function Bench({ model }) {
     <${Check} label=${html`divide by √<i>d</i><sub>k</sub>`} value=${state.scaled} onInput=${set.scaled} />
     <${Check} label="causal mask" value=${state.causal} onInput=${set.causal} />`;
 
-  return html`<${Frame} title="Attention, step by step" controls=${controls}
+  return html`<${Frame} above title="Attention, step by step" controls=${controls}
     task="select a number in the tables to see how it is computed, then change a vector, the scaling or the mask."
     shows=${html`A weight depends on all scores: raising one score lowers every other weight of that query. The
       output is a weighted average of the values.`}

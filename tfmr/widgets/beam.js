@@ -255,7 +255,7 @@ function Beam({ model }) {
     <${Stepper} label="Step" value=${step} max=${last} onInput=${move} onPlaying=${setPlaying} milliseconds=${1400}
       show=${(n) => `${n} of ${last}`} />`;
 
-  return html`<${Frame} title="The beam tree, growing" controls=${controls} quiet=${playing} status=${status}
+  return html`<${Frame} above title="The beam tree, growing" controls=${controls} quiet=${playing} status=${status}
     task=${html`step to the end with a beam of 2, and find the step at which the result departs from the greedy
       path. Then set${" "}
       <i>α</i> to 0 and compare the results. Select a candidate to see how its score is computed.`}

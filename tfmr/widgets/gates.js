@@ -155,7 +155,7 @@ function Gates({ model }) {
     <${Stepper} label="Step" value=${at} max=${sequence.length - 1} onInput=${(value) => setStep(value + 1)}
       onPlaying=${setQuiet} show=${(value) => `${value + 1}: ${sequence[value]}`} />`;
 
-  return html`<${Frame} title="Gates, step by step" controls=${controls} quiet=${quiet}
+  return html`<${Frame} above title="Gates, step by step" controls=${controls} quiet=${quiet}
     task=${html`step through the sequence and watch the forget gate of the LSTM, then the update gate of the GRU. Replace
       the token of a step by another letter. Select a number to find its arithmetic below.`}
     shows=${html`The networks are trained to predict the latest of the letters ${listed(classes)}; the other tokens are

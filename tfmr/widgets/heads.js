@@ -206,7 +206,7 @@ function Side({ model: widget }) {
     <${Select} label="Number below each map" value=${measure} onInput=${setMeasure}
       options=${Object.entries(MEASURES).map(([key, { name }]) => [key, name])} />`;
 
-  return html`<${Frame} title="All heads side by side" controls=${controls} quiet=${activity !== null}
+  return html`<${Frame} above title="All heads side by side" controls=${controls} quiet=${activity !== null}
     task=${html`find the encoder map with a line of strong colour just below the diagonal, and select it. The number
       below it is the largest: its head attends to the previous token. Then load the model and type a sentence of
       your own. Does the same head have the largest number?`}

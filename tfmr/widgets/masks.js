@@ -125,7 +125,7 @@ function Masks({ model }) {
     <${Choice} label="Replace the token" value=${state.replaced} onInput=${set.replaced}
       options=${tokens.map((token, i) => [i, `${i} ${token}`])} />`;
 
-  return html`<${Frame} title="Masks, and what leaks without them" controls=${controls}
+  return html`<${Frame} above title="Masks, and what leaks without them" controls=${controls}
     task=${html`switch the causal mask to <i>off by one</i>, then to <i>none</i>. Restore it, replace a padding token,
       and remove the padding mask, in the decoder and in the encoder.`}
     shows=${html`An output may depend only on what its mask allows. To test a mask, replace an input and see which

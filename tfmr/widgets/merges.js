@@ -214,7 +214,7 @@ function Merges({ model }) {
     ${last > 0 && html`<${Stepper} label="Merges" value=${step} max=${last} onInput=${setStep} onPlaying=${setPlaying}
       milliseconds=${1600} show=${(n) => `${n} of ${last}`} />`}`;
 
-  return html`<${Frame} title="Byte-pair encoding, merge by merge" controls=${controls} quiet=${playing} status=${status}
+  return html`<${Frame} above title="Byte-pair encoding, merge by merge" controls=${controls} quiet=${playing} status=${status}
     task=${html`step through the merges and predict the next one from the counts. Then write your own words, and split
       a word that is not among them.`}
     shows=${html`Each merge replaces the most frequent pair everywhere by a new symbol and adds this symbol

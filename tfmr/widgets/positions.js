@@ -189,7 +189,7 @@ function Positions({ model }) {
     ${rotary && html`<${Range} label="Angle φ from query to key before the rotation" value=${state.angle}
       min=${-180} max=${180} step=${15} onInput=${set.angle} show=${(angle) => `${format(angle, 0)}°`} />`}`;
 
-  return html`<${Frame} title="Two positions, pair by pair" controls=${controls}
+  return html`<${Frame} above title="Two positions, pair by pair" controls=${controls}
     task=${html`drag <i>Move both</i>. The hands turn, but the angle between them does not change, nor does the dot
       product. Then change <i>n</i>, and compare the bases 10 and 10000.`}
     shows=${rotary ? html`Each pair of the query is rotated by <i>m</i>ω and each pair of the key by <i>n</i>ω, so their

@@ -51,7 +51,7 @@ function Replay({ model }) {
   const controls = html`<${Stepper} label="Training" value=${steps.indexOf(step)} max=${steps.length - 1}
     onInput=${(i) => setStep(steps[i])} show=${(i) => whenOf(steps[i])} />`;
 
-  return html`<${Frame} title="A training run, replayed" controls=${controls}
+  return html`<${Frame} above title="A training run, replayed" controls=${controls}
     task=${html`step through the training. When is each French word generated for the first time, and when does its
       row in the map have one clear maximum? Compare with the learning rate and the losses.`}
     shows=${html`At first the map is nearly uniform and the translation repeats single tokens (underlined: not the

@@ -194,7 +194,7 @@ function SamplingBench({ model }) {
     <${Range} label="Top-p" value=${topP} min=${0.05} max=${1} step=${0.01} onInput=${setTopP}
       show=${(value) => (value === 1 ? "all" : two(value))} />`;
 
-  return html`<${Frame} title="Sampling the next token" controls=${controls}
+  return html`<${Frame} above title="Sampling the next token" controls=${controls}
     task=${html`set the temperature to 2 and read the total probability in the row <i>others</i>. Compare how many tokens remain
       with top-p 0.9 and with top-k 5. Compare the peaked and the flat distributions, and draw 100 samples.`}
     shows=${html`The scores are divided by the temperature, then top-k and top-p cut the tail, and the rest is divided

@@ -99,7 +99,7 @@ function Translator({ model: widget }) {
       options=${[["", "your own sentence"], ...chosen.examples.map((each) => [each, each])]} />
     <${Choice} label="Search" value=${beam} onInput=${setBeam} options=${[[1, "greedy"], [4, "beam of 4"]]} />`;
 
-  return html`<${Frame} title="A translator in your browser" controls=${controls} quiet=${activity !== null}
+  return html`<${Frame} above title="A translator in your browser" controls=${controls} quiet=${activity !== null}
     task=${html`translate an example, select a generated token, and see what else the model could have generated
       there. Then type a sentence of your own: ${chosen.about}`}
     shows="The encoder maps the source tokens to vectors, and the decoder generates the translation token by token (▁ is

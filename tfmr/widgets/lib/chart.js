@@ -61,9 +61,10 @@ function tickText(value, { log, digits, show }) {
  *
  * label: the text alternative. x, y: { label, min, max, log, digits, count, show }. lines: objects
  * { name, points: [[x, y], …], hue, dash, dots }; a point that is not finite interrupts its line.
- * marks: objects { x, y } of points to emphasise. A legend names the lines if there are several.
+ * marks: objects { x, y } of points to emphasise, each on a vertical line. legend: whether a legend
+ * names the lines.
  */
-export function LineChart({ label, x, y, lines, marks = [], height = 260 }) {
+export function LineChart({ label, x, y, lines, marks = [], height = 260, legend = lines.length > 1 }) {
   const draw = (width) => {
     const { left, right, top, bottom } = MARGIN;
     const transform = (axis) => (axis.log ? Math.log10 : Number);
@@ -88,16 +89,18 @@ export function LineChart({ label, x, y, lines, marks = [], height = 260 }) {
         text-anchor="middle">${tickText(value, x)}</text>`)}
       <line class="live-axis" x1=${left} x2=${width - right} y1=${height - bottom} y2=${height - bottom} />
       <text x=${(left + width - right) / 2} y=${height - 6} text-anchor="middle">${x.label}</text>
+      ${[...new Set(marks.map((mark) => mark.x))].map((at) => html`<line key="m${at}" class="live-guide"
+        x1=${toX(at)} x2=${toX(at)} y1=${top} y2=${height - bottom} />`)}
       ${lines.map(({ name, points, hue, dash, dots }) => html`<g key=${name} style=${{ color: `var(--live-${hue})` }}>
         <path class="live-line" d=${path(points)} stroke-dasharray=${dash ?? "none"} />
         ${dots && points.filter(inside).map((point, i) =>
           html`<circle key=${i} class="live-dot" cx=${toX(point[0])} cy=${toY(point[1])} r="3" />`)}
       </g>`)}
       ${marks.filter((mark) => inside([mark.x, mark.y])).map((mark, i) =>
-        html`<circle key=${i} class="live-mark" cx=${toX(mark.x)} cy=${toY(mark.y)} r="5.5" />`)}`;
+        html`<circle key=${i} class="live-mark" cx=${toX(mark.x)} cy=${toY(mark.y)} r="4.5" />`)}`;
   };
   return html`<figure class="live-chart">
-    ${lines.length > 1 && html`<${Legend} entries=${lines} />`}
+    ${legend && html`<${Legend} entries=${lines} />`}
     <p class="live-axis-name">${y.label}</p>
     <${Drawing} label=${label} height=${height}>${draw}<//>
   </figure>`;

@@ -55,6 +55,20 @@ export function Select({ label, value, onInput, options }) {
   </div>`;
 }
 
+/**
+ * Views of one result, of which a narrow figure shows one at a time; the height is that of the
+ * highest. label: the name of the choice. views: pairs [name, content]. together: whether a wide
+ * figure shows all of them, side by side.
+ */
+export function Views({ label, views, together = false }) {
+  const [shown, show] = useState(views[0][0]);
+  return html`<div class="live-views ${together ? "live-together" : ""}">
+    <${Choice} label=${label} value=${shown} onInput=${show} options=${views.map(([name]) => [name, name])} />
+    <div class="live-stack">${views.map(([name, content]) =>
+      html`<div key=${name} class="live-view" data-shown=${name === shown}>${content}</div>`)}</div>
+  </div>`;
+}
+
 /** A check box. */
 export function Check({ label, value, onInput }) {
   return html`<label class="live-check">

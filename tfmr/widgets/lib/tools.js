@@ -78,7 +78,7 @@ function enlarge(live) {
   const scrolls = (element) => element.scrollHeight > element.clientHeight;
   for (let zoom = largest; ; zoom = Math.max(smallest, zoom - 0.1)) {
     live.style.setProperty("zoom", zoom);
-    if (zoom === smallest || ![live, ...live.children].some(scrolls)) return;
+    if (zoom === smallest || ![live, ...live.querySelectorAll(".live-body, .live-body > *")].some(scrolls)) return;
   }
 }
 
