@@ -10,9 +10,11 @@ import argparse
 import re
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tools import ROOT
+from tools.browser import BrowserError
 from tools.site import SITE, SiteError
 
 FOLDER = "the-executable-transformer"
@@ -59,16 +61,21 @@ def data(path: Path) -> bytes:
     return PRELOAD.sub(b"", found) if path.suffix == ".html" else found
 
 
+def run(name: str, about: str | None, make: Callable[[], int], target: Path, unit: str) -> int:
+    """Run a command that makes ``target`` of the site; the exit status is 2 on failure."""
+    argparse.ArgumentParser(prog=f"python -m tools.{name}", description=about).parse_args()
+    try:
+        number = make()
+    except (SiteError, BrowserError) as problem:
+        print(f"{name}: {problem}", file=sys.stderr)
+        return 2
+    print(f"{name}: {number} {unit} in {target.relative_to(ROOT)}")
+    return 0
+
+
 def main() -> int:
     """Pack the site; the exit status is 2 on failure."""
-    argparse.ArgumentParser(prog="python -m tools.dist", description=__doc__).parse_args()
-    try:
-        number = pack()
-    except SiteError as problem:
-        print(f"dist: {problem}", file=sys.stderr)
-        return 2
-    print(f"dist: {number} files in {TARGET.relative_to(ROOT)}")
-    return 0
+    return run("dist", __doc__, pack, TARGET, "files")
 
 
 if __name__ == "__main__":

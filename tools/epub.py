@@ -6,8 +6,6 @@ figure is a picture of its first state, and folded listings are open. Links to p
 part of the EPUB lead to the published site, if the project has one.
 """
 
-import argparse
-import sys
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,14 +15,13 @@ from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from tfmr import __version__
 from tools import ROOT, published
-from tools.browser import FLAGS, BrowserError, browser
-from tools.dist import TIME
-from tools.pdf import TITLE, printed_pages, serving
-from tools.site import LANGUAGE, SITE, SiteError
+from tools.dist import TIME, run
+from tools.pdf import TITLE, serving, with_browser
+from tools.site import LANGUAGE
 from tools.site.head import edition, last_commit
 
 TARGET = ROOT / "dist" / "the-executable-transformer.epub"
@@ -259,17 +256,7 @@ def write_epub(target: Path, files: dict[str, bytes]) -> None:
 
 def main() -> int:
     """Write the EPUB; the exit status is 2 on failure."""
-    argparse.ArgumentParser(prog="python -m tools.epub", description=__doc__).parse_args()
-    try:
-        with sync_playwright() as playwright:
-            program = playwright.chromium.launch(executable_path=browser(), args=list(FLAGS))
-            number = make(SITE / LANGUAGE, TARGET, printed_pages(), program)
-            program.close()
-    except (SiteError, BrowserError) as problem:
-        print(f"epub: {problem}", file=sys.stderr)
-        return 2
-    print(f"epub: {number} pages in {TARGET.relative_to(ROOT)}")
-    return 0
+    return run("epub", __doc__, lambda: with_browser(make, TARGET), TARGET, "pages")
 
 
 if __name__ == "__main__":

@@ -6,10 +6,8 @@ pages of the PDF. The reference of the package is not printed; links to it lead 
 site, if the project has one.
 """
 
-import argparse
-import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -24,8 +22,9 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import ArrayObject, FloatObject, NameObject, NullObject
 
 from tools import ROOT, published
-from tools.browser import FLAGS, BrowserError, browser
-from tools.site import LANGUAGE, SITE, SiteError
+from tools.browser import FLAGS, browser
+from tools.dist import run
+from tools.site import LANGUAGE, SITE
 from tools.site.head import edition
 from tools.site.server import server
 
@@ -274,19 +273,20 @@ def make(site: Path, target: Path, names: Sequence[tuple[str, str]], program: Br
     return len(writer.pages)
 
 
+def with_browser(
+    make: Callable[[Path, Path, Sequence[tuple[str, str]], Browser], int], target: Path
+) -> int:
+    """The result of ``make`` for the built site and the pages to print, with a browser."""
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=browser(), args=list(FLAGS)) as program,
+    ):
+        return make(SITE / LANGUAGE, target, printed_pages(), program)
+
+
 def main() -> int:
     """Print the book; the exit status is 2 on failure."""
-    argparse.ArgumentParser(prog="python -m tools.pdf", description=__doc__).parse_args()
-    try:
-        with sync_playwright() as playwright:
-            program = playwright.chromium.launch(executable_path=browser(), args=list(FLAGS))
-            number = make(SITE / LANGUAGE, TARGET, printed_pages(), program)
-            program.close()
-    except (SiteError, BrowserError) as problem:
-        print(f"pdf: {problem}", file=sys.stderr)
-        return 2
-    print(f"pdf: {number} pages in {TARGET.relative_to(ROOT)}")
-    return 0
+    return run("pdf", __doc__, lambda: with_browser(make, TARGET), TARGET, "pages")
 
 
 if __name__ == "__main__":
