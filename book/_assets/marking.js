@@ -1,7 +1,6 @@
 // Marks answers in the page, without a kernel: numbers, and predictions. The values and the texts come from
-// tools/site/answers.py, and the rules are those of tfmr/exercises/exercise.py.
-
-window.bookAnswers = {};
+// tools/site/answers.py, and the rules are those of tfmr/exercises/exercise.py. Only if the reader asks for it,
+// the browser remembers the answers.
 
 (() => {
   "use strict";
@@ -17,22 +16,17 @@ window.bookAnswers = {};
     return Number.isFinite(above / below) ? above / below : NaN;
   }
 
-  /** A text as Python shows it. */
-  function quoted(text) {
-    const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
-    return mark + text.replace(mark === "'" ? /[\\']/g : /\\/g, "\\$&") + mark;
-  }
-
-  /** The verdict on what the fields contain, as Exercise.check gives it. */
+  /** The verdict on what the fields contain: where Exercise.check could read it, as that gives it. */
   function mark(data, texts) {
-    if (texts.some((text) => !text.trim())) return data.nothing;
+    if (texts.some((text) => !text.trim())) {
+      const missing = data.options ? "choose an option" : "fill in all fields";
+      return { kind: "not attempted", headline: `Not attempted: ${missing}, and check again.`, details: "There are hints below." };
+    }
     if (data.options) return data.options[texts[0]];
     const given = texts.map((text) => Math.fround(numberIn(text)));
-    if (given.some(Number.isNaN)) {
-      const shown = texts.map(quoted).join(", ");
-      const headline = data.malformed.headline.replace("…", () => (data.single ? shown : `[${shown}]`));
-      return { ...data.malformed, headline };
-    }
+    const unread = texts.flatMap((text, i) => (Number.isNaN(given[i])
+      ? [`Number${texts.length > 1 ? ` ${i + 1}` : ""}: expected a number, such as 0.5, 0,5 or 1/2; got “${text.trim()}”.`] : []));
+    if (unread.length) return { kind: "wrong", headline: unread[0], details: unread.slice(1).join("\n") };
     const { tolerance } = data;
     const agrees = (values) =>
       values.every((value, i) => Math.abs(given[i] - value) <= tolerance + tolerance * Math.abs(value));
@@ -57,17 +51,82 @@ window.bookAnswers = {};
     );
   }
 
-  for (const form of document.querySelectorAll("form.answer")) {
-    const data = JSON.parse(form.querySelector("script").textContent);
-    const fields = [...form.querySelectorAll('input[type="text"]')];
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      const texts = data.options
-        ? [form.querySelector("input:checked")?.value ?? ""]
-        : fields.map((field) => field.value);
-      for (const field of fields) field.setAttribute("aria-invalid", Number.isNaN(numberIn(field.value)));
-      show(form.querySelector(".verdict"), mark(data, texts), texts);
-    });
+  const [count, remember, removal] = document.querySelector(".answers").querySelectorAll("p, input, button");
+  const forms = [...document.querySelectorAll("form.answer")];
+  const fieldsOf = (form) => [...form.querySelectorAll('[type="text"]')];
+  const nameOf = (form) => form.getAttribute("aria-label");
+
+  function countSolved(before = "") {
+    const solved = forms.filter((form) => form.querySelector('[data-kind="right"]'));
+    count.textContent = `${before}Solved in the forms on this page: ${solved.length} of ${forms.length}`;
   }
-  window.bookAnswers.mark = mark;
+
+  /** The texts in the fields of a form; of options, the one that is chosen. */
+  function read(form) {
+    const texts = fieldsOf(form).map(({ value }) => value);
+    return texts.length ? texts : [form.querySelector(":checked")?.value ?? ""];
+  }
+
+  function check(form) {
+    const texts = read(form);
+    for (const field of fieldsOf(form)) field.setAttribute("aria-invalid", Number.isNaN(numberIn(field.value)));
+    show(form.querySelector(".verdict"), mark(JSON.parse(form.querySelector("script").textContent), texts), texts);
+    countSolved();
+  }
+
+  // What the browser remembers: the texts in each form that was checked, by the name of the form.
+  const KEY = "tfmr-answers";
+
+  /** Remember the answers, or forget those of all pages. */
+  function store() {
+    const checked = forms.filter((form) => form.querySelector('[data-kind]:not([data-kind="not attempted"])'));
+    try {
+      if (remember.checked) {
+        const added = checked.map((form) => [nameOf(form), read(form)]);
+        localStorage.setItem(KEY, JSON.stringify({ ...JSON.parse(localStorage.getItem(KEY)), ...Object.fromEntries(added) }));
+      } else localStorage.removeItem(KEY);
+    } catch {
+      remember.checked = false;
+      countSolved("Your answers cannot be remembered, because this browser lets the page store nothing. ");
+    }
+    removal.hidden = !remember.checked;
+  }
+
+  /** Fill in the answers that are remembered, and check them. A screen reader does not read the verdicts aloud. */
+  function restore() {
+    const answers = JSON.parse(localStorage.getItem(KEY));
+    for (const form of forms.filter((each) => nameOf(each) in answers)) {
+      const texts = answers[nameOf(form)];
+      fieldsOf(form).forEach((field, i) => { field.value = texts[i] ?? ""; });
+      for (const option of form.querySelectorAll('[type="radio"]')) option.checked = option.value === texts[0];
+      form.querySelector(".verdict").ariaLive = "off";
+      check(form);
+    }
+    remember.checked = true;
+    removal.hidden = false;
+  }
+
+  removal.addEventListener("click", () => {
+    remember.checked = false;
+    store();
+    for (const form of forms) {
+      form.reset();
+      form.querySelector(".verdict").replaceChildren();
+      form.querySelector(".verdict").removeAttribute("data-kind");
+      for (const field of fieldsOf(form)) field.removeAttribute("aria-invalid");
+    }
+    remember.focus();
+    countSolved("All answers are removed. ");
+  });
+
+  window.bookAnswers = {
+    mark,
+    restore,
+    store,
+    check(form) {
+      form.querySelector(".verdict").ariaLive = "polite";
+      check(form);
+      if (remember.checked) store();
+    },
+  };
 })();

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.pages.axe import AXE, RUN, STILL, TARGETS
-from tests.pages.conftest import CONTRAST, NAMELESS, OVERFLOW, SITE, Visit
+from tests.pages.conftest import CONTRAST, NAMELESS, OVERFLOW, SITE, Visit, guarded
 from tfmr.exercises.chapters import chapter_numbers, exercises_of, find_chapter
 from tfmr.exercises.exercise import Exercise, Numbers, Predict
 from tools.notebooks import chapters
@@ -73,9 +73,17 @@ def data_of(exercise: Exercise) -> dict[str, Any]:
     return json.loads(found.replace("<\\/", "</"))
 
 
+@pytest.fixture
+def fresh(chromium: Browser, address: str) -> Iterator[Visit]:
+    """A browser's page that remembers nothing of other tests."""
+    yield from guarded(chromium, address)
+
+
 @pytest.fixture(scope="module")
 def marking(visit: Visit) -> Page:
-    return visit.open(CHAPTER)
+    page = visit.open(CHAPTER)
+    page.evaluate((SITE / "_static" / "marking.js").read_text("utf-8"))
+    return page
 
 
 def marked(page: Page, exercise: Exercise, answers: list[list[str]]) -> list[dict[str, str]]:
@@ -125,18 +133,25 @@ def test_a_number_may_be_written_in_several_ways(marking: Page, exercise: Number
     rest = [str(each) for each in exercise.answer[1:]]
     verdicts = marked(marking, exercise, [[text, *rest] for text in WRITTEN])
     for (text, value), verdict in zip(WRITTEN.items(), verdicts, strict=True):
-        given = [text, *rest] if value is None else [value, *exercise.answer[1:]]
-        assert verdict == asdict(exercise.check(given[0] if is_single(exercise) else given)), text
-        assert ("expected" in verdict["headline"]) == (value is None), text
+        if value is None:
+            assert verdict["kind"] == "wrong", text
+            number = "Number 1: " if rest else "Number: "
+            assert verdict["headline"].startswith(f"{number}expected a number, such as 0.5"), text
+            assert verdict["headline"].endswith(f"got “{text}”."), text
+        else:
+            given = [value, *exercise.answer[1:]]
+            assert verdict == asdict(exercise.check(given[0] if is_single(exercise) else given)), (
+                text
+            )
 
 
 @pytest.mark.parametrize("exercise", NUMBERS, ids=lambda each: each.label)
 def test_an_empty_field_is_not_attempted(marking: Page, exercise: Numbers) -> None:
     texts = [str(each) for each in exercise.answer]
     answers = [["" for _ in texts], [" ", *texts[1:]], [*texts[:-1], ""]]
-    expected = asdict(exercise.check(None))
-    assert marked(marking, exercise, answers) == [expected] * 3
-    assert expected["kind"] == "not attempted"
+    for verdict in marked(marking, exercise, answers):
+        assert verdict["kind"] == exercise.check(None).kind == "not attempted"
+        assert verdict["headline"] == "Not attempted: fill in all fields, and check again."
 
 
 @pytest.mark.parametrize("exercise", PREDICTIONS, ids=lambda each: each.label)
@@ -144,7 +159,9 @@ def test_the_page_marks_predictions_as_python_does(marking: Page, exercise: Pred
     verdicts = marked(marking, exercise, [[letter] for letter in exercise.options])
     assert verdicts == [asdict(exercise.check(letter)) for letter in exercise.options]
     assert [each["kind"] for each in verdicts].count("right") == 1
-    assert marked(marking, exercise, [[""]]) == [asdict(exercise.check(None))]
+    [nothing] = marked(marking, exercise, [[""]])
+    assert nothing["headline"] == "Not attempted: choose an option, and check again."
+    assert nothing["kind"] == exercise.check(None).kind
 
 
 @pytest.mark.parametrize("chapter", chapter_numbers())
@@ -191,17 +208,20 @@ def test_numbers_are_answered_by_keyboard(visit: Visit) -> None:
     verdict = form.get_by_role("status")
     expect(verdict).to_be_empty()
     form.get_by_label("Number 1").focus()
-    for text in ("0,752", "0.497", "one", "1/2"):
+    for text in ("0,752", "0.497", "one", "1/2x"):
         page.keyboard.type(text)
         page.keyboard.press("Tab")
     expect(form.get_by_role("button", name="Check")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(verdict).to_contain_text("Wrong: expected 4 numbers")
+    lines = ["Number 3: … got “one”.", "Number 4: … got “1/2x”."]
+    asked = "expected a number, such as 0.5, 0,5 or 1/2;"
+    expect(verdict.locator("p")).to_have_text([line.replace("…", asked) for line in lines])
     invalid = form.locator("[aria-invalid=true]")
-    expect(invalid).to_have_count(1)
-    expect(invalid).to_have_accessible_name("Number 3")
-    expect(invalid).to_have_accessible_description(re.compile("0,5 or 1/2"))
+    expect(invalid).to_have_count(2)
+    expect(invalid.first).to_have_accessible_name("Number 3")
+    expect(invalid.first).to_have_accessible_description(re.compile("0,5 or 1/2"))
     form.get_by_label("Number 3").fill("1.509")
+    form.get_by_label("Number 4").fill("1/2")
     page.keyboard.press("Enter")
     expect(verdict.locator("p").first).to_have_text(
         "Wrong: compute each step again, with three decimal places."
@@ -258,14 +278,15 @@ def answered(page: Page, *, right: bool) -> list[Locator]:
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_axe_finds_no_fault_in_a_form(visit: Visit, *, right: bool) -> None:
-    page = visit.open(CHAPTER)
+def test_axe_finds_no_fault_in_a_form(fresh: Visit, *, right: bool) -> None:
+    page = fresh.open(CHAPTER)
     answered(page, right=right)
+    page.get_by_label("Remember my answers").check()
     page.evaluate(STILL)
     page.evaluate(AXE)
     for theme in ("light", "dark"):
-        visit.set_theme(theme)
-        assert page.evaluate(RUN, {"include": ["form.answer"]}) == [], theme
+        fresh.set_theme(theme)
+        assert page.evaluate(RUN, {"include": [".answer"]}) == [], theme
         assert page.evaluate(CONTRAST) == []
     assert page.evaluate(NAMELESS) == []
 
@@ -273,6 +294,8 @@ def test_axe_finds_no_fault_in_a_form(visit: Visit, *, right: bool) -> None:
 @pytest.mark.parametrize("width", [390, 320])
 def test_a_finger_can_answer_on_a_phone(phone: Visit, width: int) -> None:
     page = phone.open(CHAPTER, theme="dark", width=width)
+    remember = page.get_by_label("Remember my answers")
+    remember.check()
     for form in answered(page, right=False):
         expect(form.get_by_role("status")).not_to_be_empty()
     assert page.evaluate(TARGETS, 44) == []
@@ -280,6 +303,7 @@ def test_a_finger_can_answer_on_a_phone(phone: Visit, width: int) -> None:
     fields = page.locator("form.answer input[type=text]")
     sizes = fields.evaluate_all("found => found.map(e => parseFloat(getComputedStyle(e).fontSize))")
     assert min(sizes) >= 16, "a phone zooms in on smaller text"
+    remember.uncheck()
 
 
 def test_the_keyboard_of_a_phone_has_what_the_answer_needs() -> None:
@@ -302,10 +326,114 @@ def test_the_output_of_a_stub_gives_way_to_the_form_on_a_screen(visit: Visit) ->
     page.emulate_media(media="screen")
 
 
+STORED = "JSON.parse(localStorage.getItem('tfmr-answers'))"
+
+
+def test_a_page_counts_what_is_solved_and_stores_nothing(fresh: Visit) -> None:
+    page = fresh.open(CHAPTER)
+    progress = page.get_by_role("group", name="Your answers").get_by_role("status")
+    expect(progress).to_have_text("Solved in the forms on this page: 0 of 2")
+    answered(page, right=True)
+    expect(progress).to_have_text("Solved in the forms on this page: 2 of 2")
+    answered(page, right=False)
+    expect(progress).to_have_text("Solved in the forms on this page: 0 of 2")
+    assert page.evaluate("[Object.keys(localStorage), sessionStorage.length]") == [["mode"], 0]
+    page.reload()
+    expect(form_of(page, "5.1").get_by_label("Number 1")).to_have_value("")
+    assert "bookAnswers" not in page.evaluate("Object.keys(window)")
+
+
+def test_answers_are_remembered_only_if_asked_and_can_be_removed(fresh: Visit) -> None:
+    page = fresh.open(CHAPTER)
+    box = page.get_by_role("group", name="Your answers")
+    remember = box.get_by_role("checkbox", name="Remember my answers in this browser")
+    removal = box.get_by_role("button", name="Remove all my answers")
+    form_of(page, "5.6").get_by_role("button", name="Check").click()
+    expect(form_of(page, "5.6").get_by_role("status")).to_contain_text("Not attempted")
+    expect(removal).to_be_hidden()
+    remember.focus()
+    page.keyboard.press("Space")
+    expect(removal).to_be_visible()
+    assert page.evaluate(STORED) == {}
+    answered(page, right=True)
+    texts = ["0.752", "0.497", "1.509", "0.491"]
+    expect(box.get_by_role("status")).to_contain_text("2 of 2")
+    assert page.evaluate(STORED) == {"Exercise 5.1": texts, "Exercise 5.6": ["b"]}
+
+    other = fresh.open(PAGES["04"])
+    expect(other.get_by_role("checkbox", name="Remember my answers")).to_be_checked()
+    form = form_of(other, "4.1")
+    form.get_by_label("Number 1").fill("1")
+    form.get_by_label("Number 2").fill("2")
+    form.get_by_role("button", name="Check").click()
+    expect(form.get_by_role("status")).to_contain_text("Wrong")
+    assert list(other.evaluate(STORED)) == ["Exercise 5.1", "Exercise 5.6", "Exercise 4.1"]
+
+    page = fresh.open(CHAPTER)
+    expect(box.get_by_role("status")).to_have_text("Solved in the forms on this page: 2 of 2")
+    for i, text in enumerate(texts, start=1):
+        expect(form_of(page, "5.1").get_by_label(f"Number {i}")).to_have_value(text)
+    expect(form_of(page, "5.6").get_by_role("radio", checked=True)).to_have_value("b")
+    verdict = form_of(page, "5.1").locator(".verdict")
+    expect(verdict).to_have_text("Right.")
+    expect(verdict).to_have_attribute("aria-live", "off")
+    form_of(page, "5.1").get_by_role("button", name="Check").click()
+    expect(verdict).to_have_attribute("aria-live", "polite")
+
+    remember.focus()
+    page.keyboard.press("Tab")
+    expect(removal).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(remember).to_be_focused()
+    expect(remember).not_to_be_checked()
+    expect(removal).to_be_hidden()
+    expect(box.get_by_role("status")).to_have_text(
+        "All answers are removed. Solved in the forms on this page: 0 of 2"
+    )
+    expect(verdict).to_be_empty()
+    expect(form_of(page, "5.1").get_by_label("Number 1")).to_have_value("")
+    assert page.evaluate(STORED) is None
+    assert fresh.errors == []
+
+
+def test_a_reader_may_stop_remembering_and_keep_the_page(fresh: Visit) -> None:
+    page = fresh.open(CHAPTER)
+    remember = page.get_by_label("Remember my answers")
+    remember.check()
+    answered(page, right=True)
+    remember.uncheck()
+    assert page.evaluate(STORED) is None
+    expect(form_of(page, "5.1").get_by_label("Number 1")).to_have_value("0.752")
+
+
+def test_what_cannot_be_loaded_or_stored_is_reported(fresh: Visit) -> None:
+    page = fresh.page
+    page.route("**/marking.js*", lambda route: route.abort())
+    fresh.open(CHAPTER)
+    box = page.get_by_role("group", name="Your answers")
+    remember = box.get_by_role("checkbox")
+    problem = "could not be loaded. Try again when the site can be reached."
+    remember.click()
+    expect(box.get_by_role("status")).to_contain_text(problem)
+    expect(remember).not_to_be_checked()
+    form = form_of(page, "5.6")
+    form.get_by_role("button", name="Check").click()
+    expect(form.get_by_role("status")).to_contain_text(problem)
+
+    page.unroute("**/marking.js*")
+    page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error(); }; }")
+    remember.click()
+    expect(box.get_by_role("status")).to_contain_text("Your answers cannot be remembered")
+    expect(remember).not_to_be_checked()
+    form.get_by_role("button", name="Check").click()
+    expect(form.get_by_role("status")).to_contain_text("Not attempted")
+
+
 def test_without_javascript_a_page_has_no_form(chromium: Browser, address: str) -> None:
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{address}/{CHAPTER}")
     expect(page.locator("form.answer").first).to_be_hidden()
+    expect(page.locator(".answers")).to_be_hidden()
     expect(page.locator("section.exercise > .cell > .cell_output").first).to_be_visible()
     context.close()

@@ -1,7 +1,8 @@
 """Forms for exercises whose answers a page marks without a kernel: numbers, and predictions.
 
-``book/_assets/answers.js`` marks what the reader enters. Every text of a verdict comes from
-``Exercise.check``, so a page, a notebook and a terminal state the same.
+``book/_assets/marking.js`` marks what the reader enters; ``book/_assets/answers.js`` loads it when
+it is first needed. Every text of a verdict comes from ``Exercise.check``, so a page, a notebook and
+a terminal state the same.
 """
 
 import re
@@ -26,14 +27,12 @@ RIGHT = "Right: "
 FAR = 1e30
 """A number that is far from those of every answer and of every known mistake."""
 OPTION = re.compile(r"^# (\w): (.+)$", re.MULTILINE)
+PROGRESS = """<div class="answer answers pst-js-only" role="group" aria-label="Your answers">
+<p role="status">Solved in the forms on this page: 0 of {}</p>
+<label><input type="checkbox" autocomplete="off"> Remember my answers in this browser</label>
+<button class="button" type="button" hidden>Remove all my answers</button>
+</div>"""
 COMMENT = re.compile(r"^# (.+)$", re.MULTILINE)
-
-
-class Given:
-    """Stands for an answer that does not consist of numbers."""
-
-    def __repr__(self) -> str:
-        return "…"
 
 
 def answerable(chapter: str) -> Iterator[Numbers | Predict]:
@@ -45,19 +44,14 @@ def answerable(chapter: str) -> Iterator[Numbers | Predict]:
 
 
 def marking(exercise: Numbers | Predict, path: Path) -> dict[str, Any]:
-    """What ``answers.js`` needs to mark an answer: values, and the verdict for each case."""
-    nothing = asdict(exercise.check(None))
+    """What ``marking.js`` needs to mark an answer: values, and the verdict for each case."""
     if isinstance(exercise, Predict):
         measured = exercise.answer, report(exercise, path)
         known = replace(exercise, experiment=lambda: measured)
-        options = {letter: asdict(known.check(letter)) for letter in exercise.options}
-        return {"nothing": nothing, "options": options}
+        return {"options": {each: asdict(known.check(each)) for each in exercise.options}}
     versions = [exercise.build(frozenset({each.name})) for each in exercise.mistakes]
     far = [FAR] * len(exercise.answer)
     return {
-        "nothing": nothing,
-        "single": is_single(exercise),
-        "malformed": asdict(exercise.check(Given())),
         "tolerance": exercise.tolerance,
         "expected": values(exercise, exercise.build(frozenset())),
         "right": asdict(exercise.check(exercise.answer)),
@@ -76,13 +70,6 @@ def values(exercise: Numbers, answer: Any) -> list[float]:
     [vector] = exercise.observe(answer)
     assert isinstance(vector, Tensor)
     return [float(each) for each in vector]
-
-
-def is_single(exercise: Numbers) -> bool:
-    """Whether the answer is a number instead of a list."""
-    names: dict[str, Any] = {}
-    exec(exercise.stub, names)
-    return names[exercise.name] is None
 
 
 def report(exercise: Predict, path: Path) -> str:
@@ -116,9 +103,8 @@ def form(exercise: Numbers | Predict, path: Path) -> str:
         asked = COMMENT.search(exercise.stub)
         note = f"<p>In this order: {escape(asked[1])}.</p>" if asked else ""
         note += f'<p id="{key}">You may write 0.5, 0,5 or 1/2. Three decimal places suffice.</p>'
-        labels = [f"Number {i}" for i in range(1, len(exercise.answer) + 1)]
-        if is_single(exercise):
-            labels = ["Number"]
+        count = len(exercise.answer)
+        labels = [f"Number {i + 1}" for i in range(count)] if count > 1 else ["Number"]
         # The numeric keyboard of an iPhone has no minus sign.
         mode = "text" if min(exercise.answer) < 0 else "decimal"
         fields = "".join(
@@ -136,13 +122,17 @@ def form(exercise: Numbers | Predict, path: Path) -> str:
 
 
 def add_forms(document: nodes.document, env: BuildEnvironment) -> None:
-    """Add a form below the text of each exercise that the page marks."""
+    """Add a form to each exercise that the page marks; above the first exercise, the progress."""
     path = Path(env.doc2path(env.docname))
     exercises = {each.label: each for each in answerable(path.stem[:2])}
-    for section in document.findall(nodes.section):
+    for section in list(document.findall(nodes.section)):
         found = EXERCISE.match(section[0].astext()) if section.children else None
-        exercise = exercises.get(found[1]) if found else None
-        if exercise:
+        if found is None:
+            continue
+        if found[1].endswith(".1") and exercises:
+            progress = nodes.raw("", PROGRESS.format(len(exercises)), format="html")
+            section.parent.insert(section.parent.index(section), progress)
+        if exercise := exercises.get(found[1]):
             text = nodes.title | nodes.paragraph | nodes.math_block
             at = next(i for i, each in enumerate(section) if not isinstance(each, text))
             section.insert(at, nodes.raw("", form(exercise, path), format="html"))
