@@ -55,6 +55,15 @@ def test_the_cover_works(folder: Path, page: Page) -> None:
     page.wait_for_url("**/en/0*.html")
 
 
+def test_an_answer_is_checked(folder: Path, page: Page) -> None:
+    page.goto((folder / "en" / "04-self-attention.html").as_uri())
+    form = page.get_by_role("form", name="Exercise 4.1", exact=True)
+    form.get_by_label("Number 1").fill("0.663")
+    form.get_by_label("Number 2").fill("2.229")
+    form.get_by_role("button", name="Check").click()
+    expect(form.get_by_role("status")).to_have_text("Right.")
+
+
 def test_the_translator_translates(folder: Path, page: Page) -> None:
     page.goto((folder / "en" / "translator.html").as_uri())
     expect(page.locator(POLICY)).to_have_count(1)
@@ -78,3 +87,19 @@ def test_archive_has_the_site_and_is_reproducible(tmp_path: Path) -> None:
         assert archive.namelist() == [f"{dist.FOLDER}/{name}" for name in names]
     with pytest.raises(SiteError, match="run `make book` first"):
         dist.pack(tmp_path / "none", one)
+
+
+def test_a_command_without_a_site_states_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["dist"])
+
+    def make() -> int:
+        return dist.pack(tmp_path, tmp_path / "archive.zip")
+
+    assert dist.run("dist", None, make, dist.TARGET, "files") == 2
+    assert capsys.readouterr() == ("", "dist: expected a site, found none; run `make book` first\n")
+    (tmp_path / "index.html").touch()
+    assert dist.run("dist", None, make, dist.TARGET, "files") == 0
+    out, _ = capsys.readouterr()
+    assert out == "dist: 2 files in dist/the-executable-transformer.zip\n"
