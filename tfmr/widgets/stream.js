@@ -2,8 +2,8 @@
 // record depth-stream.json, which benchmarks/stream.py writes.
 
 import { html } from "./vendor/preact.js";
-import { Check, Choice, Range, Stepper } from "./lib/controls.js";
-import { LineChart } from "./lib/chart.js";
+import { Check, Choice, Range, Select, Stepper } from "./lib/controls.js";
+import { LineChart, Readings } from "./lib/chart.js";
 import { format, ranking } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { live, useTrait } from "./lib/model.js";
@@ -21,7 +21,7 @@ const QUANTITIES = {
   stream: { name: "vector norm", axis: "mean vector norm of the stream", first: 0 },
   change: {
     name: "relative change",
-    axis: "vector norm of the change by a block ÷ vector norm of its input",
+    axis: "relative change of the stream by a block",
     first: 1,
   },
   gradient: { name: "gradient norm", axis: "gradient norm of the weights of a block", first: 1 },
@@ -72,33 +72,28 @@ function Stream({ model }) {
 
   const controls = html`
     <${Choice} label="Blocks" value=${blocks} onInput=${setDepth} options=${depths.map((depth) => [depth, depth])} />
-    <${Choice} label="Quantity" value=${quantity} onInput=${setQuantity}
+    <${Select} label="Quantity" value=${quantity} onInput=${setQuantity}
       options=${Object.entries(QUANTITIES).map(([key, entry]) => [key, entry.name])} />
-    <${Check} label="also without layer norms and scaling" value=${unnormalised} onInput=${setUnnormalised} />
     <${Stepper} label="Training" value=${steps.indexOf(step)} max=${steps.length - 1}
-      onInput=${(i) => setStep(steps[i])} show=${(i) => whenOf(steps[i])} />
-    <${Range} label="Read off at block" value=${block} min=${first} max=${blocks} onInput=${setBlock} />`;
+      onInput=${(i) => setStep(steps[i])} show=${(i) => `step ${steps[i]}`} />
+    <${Range} label="Block" value=${block} min=${first} max=${blocks} onInput=${setBlock} />
+    <${Check} label="also a plain residual" value=${unnormalised} onInput=${setUnnormalised} />`;
 
-  return html`<${Frame} title="The residual stream through a deep stack" controls=${controls}
-    task=${html`look at the <i>relative change</i>: which blocks of the pre-norm stack change the stream least? Then
-      select the <i>gradient norm</i>, step through the training, and compare the first blocks and the losses.`}
+  return html`<${Frame} title="The residual stream" controls=${controls} lines=${[2, 3]}
+    task=${html`select <i>gradient norm</i>, then step.`}
     shows=${html`Post-norm bounds the vector norm of the stream. With pre-norm, the vector norm grows with depth, so
-      later blocks change the stream by a smaller fraction. Without layer norms and scaling, it grows exponentially. In
+      later blocks change the stream by a smaller fraction: select the <i>relative change</i>,
+      the vector norm of the change by a block divided by that of its input. In a plain residual
+      stack, without layer norms and scaling, the vector norm grows exponentially. In
       these training runs, the gradients of the first blocks vanish in the post-norm stacks of 12 and 24 blocks, and
-      the loss stays near the loss of a uniform prediction. One seed, learning rate 0.001; the task is to predict the
-      previous token.`}
-    status=${`${name[0].toUpperCase()}${name.slice(1)} ${placeOf(block)}, stacks of ${
-      blocks} blocks ${whenOf(step)}: ${order.join(", ")}.`}>
-    <${LineChart} label=${label} ...${chart} />
-    <table class="stream-table">
-      <caption>${blocks} blocks, ${whenOf(step)}; a uniform prediction has a loss of ${format(chance, 2)}</caption>
-      <thead><tr><th scope="col">stack</th><th scope="col">${name} ${placeOf(block)}</th>
-        <th scope="col">last ÷ first</th><th scope="col">loss in nats</th></tr></thead>
-      <tbody>${now.map((row) => html`<tr key=${row.stack}>
-        <th scope="row" style=${{ "--hue": `var(--live-${LOOKS[row.stack].hue})` }}>${row.stack}</th>
-        <td>${three(at(row))}</td><td>${three(row[quantity].at(-1) / row[quantity][0])}</td><td>${three(row.loss)}</td>
-      </tr>`)}</tbody>
-    </table>
+      the loss stays near the loss of a uniform prediction, ${format(chance, 2)}. One seed, learning rate 0.001; the
+      task is to predict the previous token.`}
+    status=${`${name[0].toUpperCase()}${name.slice(1)} ${placeOf(block)}, ${whenOf(step)}: ${order.join(", ")}.`}>
+    <${LineChart} label=${label} ...${chart} height=${(width) => (width < 360 ? 156 : 220)} legend=${false} />
+    <${Readings} caption=${`${blocks} blocks, ${whenOf(step)}`} reserve=${Object.keys(LOOKS).length}
+      columns=${["stack", placeOf(block), "last ÷ first", "loss"]}
+      rows=${now.map((row) => ({ ...LOOKS[row.stack], name: row.stack,
+        cells: [at(row), row[quantity].at(-1) / row[quantity][0], row.loss].map(three) }))} />
   <//>`;
 }
 

@@ -22,6 +22,7 @@ WIDTHS = {1280: "", 1024: "(max-width: 1199px)", 390: "(max-width: 640px)"}
 HEIGHT = """figure => new Promise(async done => {
     const frame = () => new Promise(resolve => requestAnimationFrame(() => setTimeout(resolve)));
     const live = figure.querySelector(".live");
+    figure.style.minHeight = 0;
     let height = live.offsetHeight;
     for (const slider of figure.querySelectorAll(".live-stepper input")) {
         const first = slider.value;

@@ -5,8 +5,8 @@ import { format } from "./format.js";
 import { scale, ticks } from "./math.js";
 
 /**
- * An SVG drawing. label: its text alternative, with the numbers that matter. height: in pixels.
- * children: a function of the width in pixels that returns the content.
+ * An SVG drawing. label: its text alternative, with the numbers that matter. height: in pixels, also
+ * as a function of the width in pixels. children: a function of width and height that returns the content.
  */
 export function Drawing({ label, height, children }) {
   const box = useRef(null);
@@ -18,24 +18,44 @@ export function Drawing({ label, height, children }) {
     observer.observe(box.current);
     return () => observer.disconnect();
   }, []);
+  const high = typeof height === "function" ? height(width) : height;
   return html`<div class="live-canvas" ref=${box}>
-    <svg viewBox="0 0 ${width} ${height}" role="img" aria-label=${label}>${children(width)}</svg>
+    <svg viewBox="0 0 ${width} ${high}" role="img" aria-label=${label}>${children(width, high)}</svg>
   </div>`;
+}
+
+/** A piece of a line, which shows its hue. */
+export function Key({ hue, dash }) {
+  return html`<svg class="live-key" viewBox="0 0 28 10" aria-hidden="true">
+    <line x1="0" y1="5" x2="28" y2="5" class="live-line" style=${{ stroke: `var(--live-${hue})` }}
+      stroke-dasharray=${dash ?? "none"} />
+  </svg>`;
 }
 
 /** What the hues mean: `entries` are objects { name, hue, dash }. */
 export function Legend({ entries }) {
   return html`<ul class="live-legend">
-    ${entries.map(({ name, hue, dash }) => html`<li key=${name}>
-      <svg viewBox="0 0 28 10" aria-hidden="true">
-        <line x1="0" y1="5" x2="28" y2="5" class="live-line" style=${{ stroke: `var(--live-${hue})` }}
-          stroke-dasharray=${dash ?? "none"} />
-      </svg>${name}
-    </li>`)}
+    ${entries.map((entry) => html`<li key=${entry.name}><${Key} ...${entry} />${entry.name}</li>`)}
   </ul>`;
 }
 
-const MARGIN = { left: 52, right: 14, top: 12, bottom: 42 };
+/**
+ * A table with a row for each line of a chart, which is also its legend. caption: its caption.
+ * columns: the names of its columns. rows: objects { name, hue, dash, cells }. reserve: how many
+ * rows there can be.
+ */
+export function Readings({ caption, columns, rows, reserve = rows.length }) {
+  return html`<div class="live-readings" style=${{ "--rows": reserve }}><table>
+    <caption>${caption}</caption>
+    <thead><tr>${columns.map((name) => html`<th key=${name} scope="col">${name}</th>`)}</tr></thead>
+    <tbody>${rows.map(({ cells, ...line }) => html`<tr key=${line.name}>
+      <th scope="row"><span><${Key} ...${line} />${line.name}</span></th>
+      ${cells.map((text, i) => html`<td key=${i}>${text}</td>`)}
+    </tr>`)}</tbody>
+  </table></div>`;
+}
+
+const MARGIN = { left: 52, right: 14, top: 12, bottom: 38 };
 
 /** The ticks of an axis: round numbers, or on a logarithmic axis powers of ten, with 2 and 5 if few. */
 function axisTicks({ min, max, log, count = 5 }) {
@@ -61,11 +81,11 @@ function tickText(value, { log, digits, show }) {
  *
  * label: the text alternative. x, y: { label, min, max, log, digits, count, show }. lines: objects
  * { name, points: [[x, y], …], hue, dash, dots }; a point that is not finite interrupts its line.
- * marks: objects { x, y } of points to emphasise, each on a vertical line. legend: whether a legend
- * names the lines.
+ * marks: objects { x, y } of points to emphasise, each on a vertical line. height: that of a Drawing.
+ * legend: whether a legend names the lines.
  */
 export function LineChart({ label, x, y, lines, marks = [], height = 260, legend = lines.length > 1 }) {
-  const draw = (width) => {
+  const draw = (width, high) => {
     const { left, right, top, bottom } = MARGIN;
     const transform = (axis) => (axis.log ? Math.log10 : Number);
     const place = (axis, range) => {
@@ -73,7 +93,7 @@ export function LineChart({ label, x, y, lines, marks = [], height = 260, legend
       return (value) => move(transform(axis)(value));
     };
     const toX = place(x, [left, width - right]);
-    const toY = place(y, [height - bottom, top]);
+    const toY = place(y, [high - bottom, top]);
     const inside = (point) =>
       [toX(point[0]), toY(point[1])].every(Number.isFinite) && point[1] >= y.min && point[1] <= y.max;
     const path = (points) => points
@@ -85,12 +105,12 @@ export function LineChart({ label, x, y, lines, marks = [], height = 260, legend
         <line class="live-grid" x1=${left} x2=${width - right} y1=${toY(value)} y2=${toY(value)} />
         <text x=${left - 8} y=${toY(value) + 4} text-anchor="end">${tickText(value, y)}</text>
       </g>`)}
-      ${axisTicks(x).map((value) => html`<text key="x${value}" x=${toX(value)} y=${height - bottom + 18}
+      ${axisTicks(x).map((value) => html`<text key="x${value}" x=${toX(value)} y=${high - bottom + 16}
         text-anchor="middle">${tickText(value, x)}</text>`)}
-      <line class="live-axis" x1=${left} x2=${width - right} y1=${height - bottom} y2=${height - bottom} />
-      <text x=${(left + width - right) / 2} y=${height - 6} text-anchor="middle">${x.label}</text>
+      <line class="live-axis" x1=${left} x2=${width - right} y1=${high - bottom} y2=${high - bottom} />
+      <text x=${(left + width - right) / 2} y=${high - 5} text-anchor="middle">${x.label}</text>
       ${[...new Set(marks.map((mark) => mark.x))].map((at) => html`<line key="m${at}" class="live-guide"
-        x1=${toX(at)} x2=${toX(at)} y1=${top} y2=${height - bottom} />`)}
+        x1=${toX(at)} x2=${toX(at)} y1=${top} y2=${high - bottom} />`)}
       ${lines.map(({ name, points, hue, dash, dots }) => html`<g key=${name} style=${{ color: `var(--live-${hue})` }}>
         <path class="live-line" d=${path(points)} stroke-dasharray=${dash ?? "none"} />
         ${dots && points.filter(inside).map((point, i) =>

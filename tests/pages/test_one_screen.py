@@ -1,0 +1,72 @@
+"""A figure shows its controls and what they change together, and nothing moves in use."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.pages.conftest import PHONE, Visit, guarded
+
+FIGURES = ("07-add-norm-feed-forward-1",)
+"""The places of the figures, as their pages to embed are named."""
+SCREENS = {1280: (640, {}), 390: (760, PHONE)}
+"""By the width of a window: the height that remains on a screen, and how the window differs."""
+OPERATE = """async live => {
+    live.closest(".live-figure").style.minHeight = 0;
+    const frame = () => new Promise(requestAnimationFrame);
+    const found = [[live.offsetHeight, "at first"]];
+    const measure = async (control) => {
+        await frame();
+        await frame();
+        const label = control.closest("fieldset")?.querySelector("legend") ?? control.labels[0];
+        found.push([live.offsetHeight, `${label.textContent.trim()}: ${control.value}`]);
+    };
+    const set = async (control, name, values) => {
+        for (const value of values) {
+            control[name] = value;
+            control.dispatchEvent(new Event("input", { bubbles: true }));
+            await measure(control);
+        }
+    };
+    const all = () => [...live.querySelectorAll(".live-body :is(input, select)")]
+        .filter(e => e.checkVisibility({ visibilityProperty: true }));
+    for (let i = 0; i < all().length; i++) {
+        const control = all()[i];
+        if (control.tagName === "SELECT") {
+            await set(control, "selectedIndex", [...control.options].keys());
+        } else if (control.type === "range") {
+            const { value, min, max, step } = control;
+            const count = Math.round((max - min) / step);
+            const some = [0, 0.25, 0.5, 0.75, 1]
+                .map(part => +min + step * Math.round(part * count));
+            await set(control, "value", [...some, value]);
+        } else if (/radio|checkbox/.test(control.type)) {
+            control.click();
+            await measure(control);
+        }
+    }
+    return found;
+}"""
+"""Gives every control several of its values; returns the height of the figure after each."""
+
+
+@pytest.fixture(scope="module", params=SCREENS)
+def screen(
+    request: pytest.FixtureRequest, chromium: Browser, address: str
+) -> Iterator[tuple[Visit, int]]:
+    """A window of a reader who allows motion, and its width."""
+    settings = {"reduced_motion": "no-preference"} | SCREENS[request.param][1]
+    for visit in guarded(chromium, address, **settings):
+        yield visit, request.param
+
+
+@pytest.mark.parametrize("place", FIGURES)
+def test_a_figure_fits_one_screen_in_every_state(screen: tuple[Visit, int], place: str) -> None:
+    visit, width = screen
+    page = visit.open(f"{place.rpartition('-')[0]}.html", width=width)
+    live = page.locator(f"#live-{place} .live")
+    heights = live.evaluate(OPERATE)
+    assert len(heights) > 5
+    first = heights[0][0]
+    assert [state for state in heights if state[0] != first] == []
+    assert first <= SCREENS[width][0]
