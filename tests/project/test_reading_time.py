@@ -6,6 +6,7 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from tools import ROOT
 from tools.notebooks import chapters, read
 
 WORDS_PER_MINUTE, CELLS_PER_MINUTE = 200, 2
@@ -18,8 +19,8 @@ WORD = re.compile(r"[A-Za-z0-9][^\s|]*")
 CELL = "\0"
 """Stands for a notebook cell with code."""
 EXERCISES = re.compile(r"^## Exercises$.*?(?=^## |\Z)", re.M | re.S)
-LONGEST = 45
-"""The time that a chapter may take."""
+MINUTES, WORDS = 45, 4500
+"""The time that a chapter may take, and its words. The appendix is for reference."""
 
 
 def text_of(notebook: NotebookNode) -> str:
@@ -31,12 +32,20 @@ def text_of(notebook: NotebookNode) -> str:
     )
 
 
-def minutes(notebook: NotebookNode) -> int:
-    """The time to read the text and the code, without the exercises, rounded to five minutes."""
+def words_and_minutes(notebook: NotebookNode) -> tuple[int, int]:
+    """The words, and the time to read them and the code, rounded to five minutes.
+
+    The exercises are not included.
+    """
     text = EXERCISES.sub("", text_of(notebook))
     words = len(WORD.findall(NO_WORDS.sub(" ", text)))
     exact = words / WORDS_PER_MINUTE + text.count(CELL) / CELLS_PER_MINUTE
-    return 5 * int(exact / 5 + 0.5)
+    return words, 5 * int(exact / 5 + 0.5)
+
+
+def minutes(notebook: NotebookNode) -> int:
+    """The time only."""
+    return words_and_minutes(notebook)[1]
 
 
 def test_text_and_cells_take_time() -> None:
@@ -60,6 +69,12 @@ READ = {path.stem: read(path) for path in chapters() if path.stem != "translator
 def test_a_chapter_states_the_time_to_read_it(name: str) -> None:
     text = text_of(READ[name])
     [(stated, without)] = STATED.findall(text)
-    assert int(stated) == minutes(READ[name])
+    words, needed = words_and_minutes(READ[name])
+    assert int(stated) == needed
     assert bool(without) == bool(EXERCISES.search(text))
-    assert int(stated) <= LONGEST or name == "common-mistakes", "a chapter is one lesson"
+    assert name == "common-mistakes" or (words <= WORDS and needed <= MINUTES)
+
+
+def test_the_cover_states_the_time_of_all_chapters() -> None:
+    total = sum(minutes(notebook) for name, notebook in READ.items() if name[0].isdigit())
+    assert f"about {total / 60:.0f} hours to read" in (ROOT / "book/index.md").read_text("utf-8")
