@@ -5,7 +5,7 @@ import math
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.pages.live import Stage, cells, choose, numbers, press, status
+from tests.pages.live import Stage, choose, numbers, press, status
 from tests.widgets.test_gates import SEQUENCE, gates_figure
 from tfmr.widgets import GatesFigure
 
@@ -29,19 +29,15 @@ LINES = {
 """Name, letter and formula of each value, as :mod:`tfmr.recurrent` computes it."""
 
 
-def table(live: Locator, name: str) -> Locator:
-    return live.locator(f".gates-{name}").locator("table").first
+def table(live: Locator) -> list[list[str]]:
+    """The texts of the cells, in the order of the rows."""
+    rows = live.locator(".gates-time tbody tr").all()
+    return [[text.strip() for text in row.locator("td").all_text_contents()] for row in rows]
 
 
-def shown_up_to(grid: Locator, step: int) -> list[list[float]]:
-    """The numbers of the first steps; the later cells must be empty and hatched."""
-    rows = []
-    for row in grid.locator("tbody tr").all():
-        texts = row.locator("td").all_inner_texts()
-        assert [text.strip() for text in texts[step:]] == [""] * len(texts[step:])
-        assert row.locator("td.live-hidden").count() == len(texts) - step
-        rows.append([numbers(text)[0] for text in texts[:step]])
-    return rows
+def pick(live: Locator, name: str) -> None:
+    """Select the value of which the arithmetic is shown."""
+    live.get_by_label("Arithmetic of").select_option(name)
 
 
 def agree(live: Locator, figure: GatesFigure) -> None:
@@ -50,24 +46,30 @@ def agree(live: Locator, figure: GatesFigure) -> None:
     step, unit = figure.step, figure.unit - 1
     letters = ROWS[figure.cell]
     close = {"abs": 0.00501}
-    for letter, row in zip(letters, shown_up_to(table(live, "time"), step), strict=True):
-        assert row == pytest.approx([each[unit] for each in trace[letter][:step]], **close)
-    for j, row in enumerate(shown_up_to(table(live, "prediction"), step)):
-        assert row == pytest.approx([each[j] for each in trace["p"][:step]], **close)
-    now = [trace[letter][step - 1] for letter in letters]
-    for row, expected in zip(cells(table(live, "step")), now, strict=True):
-        assert row == pytest.approx(expected, **close)
-    lines = live.locator(".gates-line")
-    results = [numbers(text)[0] for text in lines.locator("strong").all_inner_texts()]
-    assert results == pytest.approx([values[unit] for values in now], abs=5.1e-4)
-    line = status(live)
+    *rows, predictions = table(live)
+    for letter, row in zip(letters, rows, strict=True):
+        *shown, now = row
+        assert shown[step:] == [""] * (len(figure.sequence) - step), "later steps are empty"
+        expected = [each[unit] for each in trace[letter][:step]]
+        assert [numbers(text)[0] for text in shown[:step]] == pytest.approx(expected, **close)
+        assert numbers(now)[0] == pytest.approx(expected[-1], **close)
+    likeliest = [figure.vocabulary[each.index(max(each))] for each in trace["p"][:step]]
+    assert [text for text in predictions[:-1] if text] == likeliest
+    assert numbers(predictions[-1])[0] == pytest.approx(max(trace["p"][step - 1]), **close)
+    hatched = live.locator(".gates-time .live-hidden").count()
+    assert hatched == (len(letters) + 1) * (len(figure.sequence) - step)
+    line = live.locator(".gates-line")
+    letter = str(line.get_attribute("data-letter"))
+    result = numbers(line.locator("strong").inner_text())
+    assert result == pytest.approx([trace[letter][step - 1][unit]], abs=5.1e-4)
+    line = status(live).removeprefix("Unchanged: ")
     token = figure.sequence[step - 1]
     at = {letter: trace[letter][step - 1][unit] for letter in letters}
     if figure.cell == "LSTM":
         stated = [at["f"], at["i"], at["g"], at["i"] * at["g"]]
     else:
         stated = [at["z"], 1 - at["z"], at["n"]]
-    assert line.startswith(f"Step {step}, “{token}”: unit {unit + 1} of the {figure.cell} keeps ")
+    assert line.startswith(f"Step {step}, “{token}”: unit {unit + 1} keeps ")
     assert numbers(line)[2 : 2 + len(stated)] == pytest.approx(stated, **close)
     last = trace["p"][step - 1]
     prediction = figure.vocabulary[last.index(max(last))]
@@ -90,20 +92,25 @@ def test_numbers_after_mouse_and_keyboard(phone_stage: Stage) -> None:
     agree(live, figure)
     choose(live, "Cell", "GRU")
     choose(live, "Unit", "3")
-    choose(live, "Token of step 4", "C")
+    live.get_by_label("Token of step 4").select_option("C")
     live.get_by_role("button", name="Next").click()
     figure.set_state(
         {"cell": "GRU", "unit": 3, "step": 5, "sequence": [*SEQUENCE[:3], "C", *SEQUENCE[4:]]}
     )
     agree(live, figure)
-    table(live, "time").locator('[data-cell="0,5"]').click()  # within what a phone shows
+    live.locator(".gates-time tbody tr").nth(2).locator("td").nth(5).click()
+    figure.set_state({"step": 6})
+    agree(live, figure)
+    expect(live.locator(".gates-line")).to_have_attribute("data-letter", "n")
     live.get_by_role("slider", name="Step").focus()
     press(live.page, "ArrowRight")
-    table(live, "step").get_by_role("gridcell", selected=True).focus()
-    press(live.page, "ArrowLeft", "ArrowDown")
-    figure.set_state({"unit": 2, "step": 7})
+    live.get_by_label("Arithmetic of").focus()
+    press(live.page, "ArrowUp")
+    figure.set_state({"step": 7})
     agree(live, figure)
-    expect(live.locator(".gates-line[aria-current=true]")).to_have_attribute("data-letter", "z")
+    expect(live.locator(".gates-line")).to_have_attribute("data-letter", "z")
+    expect(live.locator(".gates-time tbody tr[aria-current]")).to_contain_text("update gate z")
+    expect(live.locator(".gates-time thead [aria-current]")).to_have_text(figure.sequence[6])
 
 
 def test_the_formulas_have_the_printed_results(stage: Stage) -> None:
@@ -112,8 +119,9 @@ def test_the_formulas_have_the_printed_results(stage: Stage) -> None:
         choose(live, "Cell", cell)
         for unit in "123":
             choose(live, "Unit", unit)
-            lines = live.locator(".gates-line").all_inner_texts()
-            for line, symbols in zip(lines, LINES[cell], strict=True):
+            for symbols in LINES[cell]:
+                pick(live, symbols.partition(" = ")[0])
+                line = live.locator(".gates-line").inner_text()
                 shown, formula, result = line.replace("\n", " ").rsplit("=", 2)
                 assert shown.strip() == symbols
                 assert value_of(formula) == pytest.approx(numbers(result)[0], abs=0.06)
@@ -125,7 +133,7 @@ def test_the_status_names_the_latest_letter_and_no_change(stage: Stage) -> None:
     assert "latest letter" in line
     live.get_by_role("button", name="Back").click()
     expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
-    choose(live, "Token of step 1", "x")
+    live.get_by_label("Token of step 1").select_option("x")
     assert status(live).endswith("; no letter so far.")
 
 

@@ -7,7 +7,12 @@ from playwright.sync_api import Browser
 
 from tests.pages.conftest import PHONE, Visit, guarded
 
-FIGURES = ("07-add-norm-feed-forward-1",)
+FIGURES = (
+    "01-sequences-and-recurrence-1",
+    "02-gates-1",
+    "02-gates-2",
+    "07-add-norm-feed-forward-1",
+)
 """The places of the figures, as their pages to embed are named."""
 SCREENS = {1280: (640, {}), 390: (760, PHONE)}
 """By the width of a window: the height that remains on a screen, and how the window differs."""

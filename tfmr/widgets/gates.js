@@ -3,11 +3,10 @@
 
 import { html, useState } from "./vendor/preact.js";
 import { heat, signedHeat } from "./lib/colour.js";
-import { Choice, Stepper } from "./lib/controls.js";
+import { Choice, Select, Stepper } from "./lib/controls.js";
 import { format, listed, ranking } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { dot, softmax } from "./lib/math.js";
-import { Matrix } from "./lib/matrix.js";
 import { live, useTrait } from "./lib/model.js";
 import { listOf, oneOf, whole } from "./lib/state.js";
 
@@ -112,10 +111,31 @@ function outcome(classes, shown, probabilities) {
 function update(kind, values, unit) {
   const at = (name) => values[name][unit];
   if (kind === "LSTM") {
-    return `keeps ${two(at("f"))} of its cell state (forget gate) and writes ${two(at("i"))} · ${factor(at("g"))
-    } = ${two(at("i") * at("g"))} (input gate · candidate)`;
+    return `keeps ${two(at("f"))} of its cell state and writes ${two(at("i"))} · ${factor(at("g"))} = ${two(at("i") * at("g"))}`;
   }
-  return `keeps ${two(at("z"))} of its state (update gate) and takes ${two(1 - at("z"))} of the candidate ${two(at("n"))}`;
+  return `keeps ${two(at("z"))} of its state and takes ${two(1 - at("z"))} of the candidate ${two(at("n"))}`;
+}
+
+/**
+ * The values of a unit over the sequence as colours, up to the step `at`, whose numbers are in the
+ * last column. rows: objects { name, values, colour, text, now }. A row or a step can be clicked; a
+ * list and a slider do the same for the keyboard.
+ */
+function Time({ caption, sequence, at, rows, selected, onSelect }) {
+  return html`<div class="gates-place"><table class="gates-time">
+    <caption>${caption}</caption>
+    <thead><tr><th scope="col">token</th>
+      ${sequence.map((token, j) => html`<th key=${j} scope="col" aria-current=${j === at ? "step" : undefined}>${token}</th>`)}
+      <th scope="col">now</th></tr></thead>
+    <tbody>${rows.map(({ name, values, colour, text, now }, i) => html`<tr key=${name}
+      aria-current=${i === selected ? "true" : undefined}>
+      <th scope="row" onClick=${() => onSelect(i, at)}>${name}</th>
+      ${values.map((value, j) => html`<td key=${j} class=${`live-cell ${j > at ? "live-hidden" : ""}`}
+        style=${j > at ? {} : { background: colour(value) }} onClick=${() => onSelect(i, j)}>
+        <span>${j > at ? "" : text(value, j)}</span></td>`)}
+      <td class="gates-now">${now}</td>
+    </tr>`)}</tbody>
+  </table></div>`;
 }
 
 function Gates({ model }) {
@@ -131,6 +151,7 @@ function Gates({ model }) {
   const { groups, names } = KINDS[kind];
   const letters = Object.keys(names);
   const selected = Math.min(row, letters.length - 1);
+  const letter = letters[selected];
   const units = weights.w_h.map((_, unit) => unit);
   const unit = Math.min(wanted, units.length) - 1;
   const at = step - 1;
@@ -138,54 +159,46 @@ function Gates({ model }) {
   const steps = run(weights, kind, tokens);
   const values = steps[at];
   const classes = vocabulary.slice(0, weights.b_o.length);
-  const labels = letters.map((letter) => `${names[letter]} ${letter}`);
   const limit = Math.max(1, ...steps.flatMap((each) => (each.c ?? each.h).map(Math.abs)));
-  const colour = (value, i) => (GATES.includes(letters[i]) ? heat(value)
-    : signedHeat(value, letters[i] === "c" ? limit : 1));
-  const later = (_, j) => j > at;
-  const first = Math.max(0, Math.min(at - 2, sequence.length - 4));
-  const near = (j) => j >= first && j < first + 4;
-  const showUpTo = (value, _, j) => (j > at ? "" : two(value));
+  const largest = ({ probabilities }) => Math.max(...probabilities);
+  const rows = letters.map((each) => ({
+    name: `${names[each]} ${each}`, values: steps.map((one) => one[each][unit]), text: two, now: two(values[each][unit]),
+    colour: (value) => (GATES.includes(each) ? heat(value) : signedHeat(value, each === "c" ? limit : 1)),
+  }));
+  rows.push({
+    name: "prediction", values: steps.map(largest), colour: (value) => heat(value, 1, "green"), now: two(largest(values)),
+    text: (value, j) => html`<b>${classes[steps[j].probabilities.indexOf(value)]}</b>`,
+  });
+  const select = (i, j) => {
+    if (i < letters.length) setRow(i);
+    setStep(j + 1);
+  };
 
   const controls = html`
     <${Choice} label="Cell" value=${kind} onInput=${setKind} options=${Object.keys(KINDS).map((name) => [name, name])} />
     <${Choice} label="Unit" value=${unit + 1} onInput=${setUnit} options=${units.map((each) => [each + 1, each + 1])} />
-    <${Choice} label=${`Token of step ${step}`} value=${sequence[at]} options=${vocabulary.map((token) => [token, token])}
-      onInput=${(token) => setSequence(sequence.with(at, token))} />
     <${Stepper} label="Step" value=${at} max=${sequence.length - 1} onInput=${(value) => setStep(value + 1)}
-      onPlaying=${setQuiet} show=${(value) => `${value + 1}: ${sequence[value]}`} />`;
+      onPlaying=${setQuiet} show=${(value) => `${value + 1}: ${sequence[value]}`} />
+    <${Select} label=${`Token of step ${step}`} value=${sequence[at]} options=${vocabulary.map((token) => [token, token])}
+      onInput=${(token) => setSequence(sequence.with(at, token))} />
+    <${Select} label="Arithmetic of" value=${selected} onInput=${setRow}
+      options=${letters.map((each, i) => [i, `${names[each]} ${each}`])} />`;
 
-  return html`<${Frame} above title="Gates, step by step" controls=${controls} quiet=${quiet}
-    task=${html`step through the sequence and watch the forget gate of the LSTM, then the update gate of the GRU. Replace
-      the token of a step by another letter. Select a number to find its arithmetic below.`}
+  return html`<${Frame} title="Gates, step by step" controls=${controls} quiet=${quiet} lines=${[2, 4]}
+    task=${html`press <i>Next</i>, and watch the forget gate.`}
     shows=${html`The networks are trained to predict the latest of the letters ${listed(classes)}; the other tokens are
       noise. At a letter, the gate that keeps the old state closes, and the letter is written. At noise, the forget gate
-      of the LSTM is open, so the cell state persists. Every number is computed from the weights of the trained network.`}
-    status=${`Step ${step}, “${sequence[at]}”: unit ${unit + 1} of the ${kind} ${update(kind, values, unit)}. ${
+      of the LSTM is open, so the cell state persists; compare the update gate of the GRU. Replace the token of a step by
+      another letter. Select a row for its arithmetic: <i>x</i> is the input weight of the token, <i>b</i> and <i>b′</i>
+      are biases, <i>W</i> the recurrent weights, <i>h</i> the hidden state of the step before. Every number is computed
+      from the weights of the trained network.`}
+    status=${`Step ${step}, “${sequence[at]}”: unit ${unit + 1} ${update(kind, values, unit)}. ${
       outcome(classes, sequence.slice(0, step), values.probabilities)}`}>
-    <div class="gates-time"><${Matrix} label=${`Unit ${unit + 1} of the ${kind} over the sequence, up to step ${step}`}
-      rows=${labels} columns=${sequence} corner="token" values=${letters.map((letter) => steps.map((each) => each[letter][unit]))}
-      selected=${[selected, at]} onSelect=${([i, j]) => { setRow(i); setStep(j + 1); }}
-      text=${showUpTo} colour=${colour} hidden=${later} near=${near} /></div>
-    <div class="gates-prediction"><${Matrix} label="Prediction after each step" corner="token"
-      rows=${classes.map((token) => `probability ${token} `)} columns=${sequence}
-      values=${classes.map((_, j) => steps.map(({ probabilities }) => probabilities[j]))}
-      text=${showUpTo} colour=${(value) => heat(value, 1, "green")} hidden=${later} near=${near} /></div>
-    <div class="live-columns gates-step">
-      <div><${Matrix} label=${`All units at step ${step}`} rows=${labels} columns=${units.map((each) => `unit ${each + 1}`)}
-        values=${letters.map((letter) => values[letter])} selected=${[selected, unit]}
-        onSelect=${([i, j]) => { setRow(i); setUnit(j + 1); }} colour=${colour} /></div>
-      <div class="gates-arithmetic">
-        <p class="live-axis-name">Unit ${unit + 1} at step ${step}, token “${sequence[at]}”; x: input weight of the token,
-          b, b′: biases, W: recurrent weights, h: hidden state of step ${at}</p>
-        ${letters.map((letter, i) => html`<p key=${letter} class="gates-line" data-letter=${letter}
-          aria-current=${i === selected ? "true" : undefined}>
-          <b>${labels[i]}</b> = ${SYMBOLS[kind][letter]}<br />
-          = ${formula(letter, { weights, token: tokens[at], groups, values, unit })} =${" "}
-          <strong>${three(values[letter][unit])}</strong>
-        </p>`)}
-      </div>
-    </div>
+    <${Time} caption=${`Unit ${unit + 1} of the ${kind}, up to step ${step}`} sequence=${sequence} at=${at} rows=${rows}
+      selected=${selected} onSelect=${select} />
+    <p class="gates-line" data-letter=${letter}><b>${names[letter]} ${letter}</b> = ${SYMBOLS[kind][letter]}<br />
+      = ${formula(letter, { weights, token: tokens[at], groups, values, unit })} =${" "}
+      <strong>${three(values[letter][unit])}</strong></p>
   <//>`;
 }
 
