@@ -161,14 +161,17 @@ OUTSIDE = """() => {
     const frame = document.querySelector(".live");
     const { paddingRight } = getComputedStyle(frame);
     const edge = frame.getBoundingClientRect().right - parseFloat(paddingRight) + 1.5;
+    const scrolls = (e) => e !== frame
+        && (getComputedStyle(e).overflowX === "auto" || scrolls(e.parentElement));
     const drawn = [...frame.querySelectorAll("*")]
-        .filter(e => !e.ownerSVGElement && getComputedStyle(e).clipPath === "none");
+        .filter(e => !e.ownerSVGElement && getComputedStyle(e).clipPath === "none")
+        .filter(e => !scrolls(e.parentElement));
     return drawn.filter(e => e.checkVisibility() && e.getBoundingClientRect().right > edge)
         .concat([...frame.querySelectorAll("table")].filter(e =>
             e.getBoundingClientRect().right > e.parentElement.getBoundingClientRect().right + 1))
         .map(e => `${e.tagName}.${e.className}: ${e.textContent.trim().slice(0, 40)}`);
 }"""
-"""What is wider than the figure, and tables that are wider than their box."""
+"""What is wider than the figure and does not scroll, and tables that are wider than their box."""
 
 LOW = """() => [
         ...document.querySelectorAll(".live :is(button, select, input, label, [tabindex])")]
@@ -216,10 +219,14 @@ def operate(live: Locator) -> None:
         box.press("End")
         box.press("ArrowLeft")
     for i in range(live.locator("select").count()):
-        live.locator("select").nth(i).select_option(index=1)
-    for i in range(live.locator("fieldset.live-choice:visible").count()):
-        choice = live.locator("fieldset.live-choice:visible").nth(i)
-        choice.get_by_role("radio", checked=False).last.check()
+        box = live.locator("select").nth(i)
+        box.select_option(index=min(1, box.locator("option").count() - 1))
+    # A choice can show other choices.
+    choices = live.locator("fieldset.live-choice:visible")
+    number = 0
+    while number < choices.count():
+        choices.nth(number).get_by_role("radio", checked=False).last.check()
+        number += 1
     for table in live.get_by_role("grid").all():
         table.get_by_role("gridcell").last.click()
 

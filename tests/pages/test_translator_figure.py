@@ -53,8 +53,8 @@ def translate(live: Locator, text: str) -> None:
 
 def bars(live: Locator, place: str) -> list[tuple[str, float]]:
     """The names and the numbers of a table with bars."""
-    names = live.locator(f"{place} tbody th").all_inner_texts()
-    values = live.locator(f"{place} .tra-number").all_inner_texts()
+    names = live.locator(f"{place} tbody th").all_text_contents()
+    values = live.locator(f"{place} .tra-number").all_text_contents()
     return [(name, numbers(value)[0]) for name, value in zip(names, values, strict=True)]
 
 

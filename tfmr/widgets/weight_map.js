@@ -12,7 +12,7 @@ export const KINDS = {
   encoder: { name: "encoder self-attention", hue: "encoder" },
 };
 
-/** Pixels of a square of the map: at most, and at least where tokens are named. */
+/** Pixels of a square of the map: usually at most, and at least where tokens are named. */
 const LARGEST_CELL = 34;
 const SMALLEST_NAMED = 12.5;
 
@@ -31,16 +31,16 @@ export function Bars({ label, names, entries }) {
 
 /**
  * Attention weights as squares: a row for each query, a column for each key. `shade(weight)` is the
- * depth of the colour, from 0 to 1.
+ * depth of the colour, from 0 to 1. A square has at most `largest` pixels.
  */
 export function WeightMap({
-  label, queries, keys, weights, selected, onSelect, hue, shade = (weight) => weight,
+  label, queries, keys, weights, selected, onSelect, hue, shade = (weight) => weight, largest = LARGEST_CELL,
 }) {
   const shorten = (name) => (name.length > 14 ? `${name.slice(0, 13)}…` : name);
   const room = (names) => 12 + 7.5 * Math.max(...names.map((name) => shorten(name).length));
   const [height, setHeight] = useState(300);
   const draw = (width) => {
-    const sizeOf = (start) => Math.min(LARGEST_CELL, (width - start - 2) / keys.length);
+    const sizeOf = (start) => Math.min(largest, (width - start - 2) / keys.length);
     const named = sizeOf(room(queries)) >= SMALLEST_NAMED;
     const [left, top] = named ? [room(queries), room(keys)] : [1, 1];
     const cell = sizeOf(left);

@@ -65,7 +65,7 @@ export function Views({ label, views, together = false }) {
   return html`<div class="live-views ${together ? "live-together" : ""}">
     <${Choice} label=${label} value=${shown} onInput=${show} options=${views.map(([name]) => [name, name])} />
     <div class="live-stack">${views.map(([name, content]) =>
-      html`<div key=${name} class="live-view" data-shown=${name === shown}>${content}</div>`)}</div>
+      html`<div key=${name} class="live-view" data-shown=${String(name === shown)}>${content}</div>`)}</div>
   </div>`;
 }
 
