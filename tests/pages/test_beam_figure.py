@@ -37,8 +37,8 @@ def test_results_are_those_of_the_package(live: Locator) -> None:
     for i, j in itertools.product(range(3), repeat=2):
         beam, alpha = BEAMS[j], (0.0, 0.6, 2.0)[(i + j) % 3]
         live.get_by_label("Source sentence").select_option(label=SENTENCES[i])
-        choose(live, "Beam", "1 (greedy)" if beam == 1 else str(beam))
-        live.get_by_role("slider", name="length penalty").fill(str(alpha))
+        choose(live, "Beam", str(beam))
+        live.get_by_role("slider", name="Penalty").fill(str(alpha))
         package.set_state({"sentence": i, "beam": beam, "alpha": alpha})
         best, steps = package.search()
         assert to_the_end(live) == steps
@@ -57,47 +57,52 @@ def test_each_step_shows_its_candidates(phone_stage: Stage, initial: BeamFigure)
         live.get_by_role("button", name="Next").click()
         rows = live.locator(".beam-candidates tbody tr")
         verdicts = ["pruned", "live", "finished"]
-        assert rows.locator("th").all_inner_texts() == [token for _, token, _, _ in step]
-        assert rows.locator("td:last-child").all_inner_texts() == [
+        assert rows.locator("th").all_text_contents() == [token for _, token, _, _ in step]
+        assert rows.locator("td:last-child").all_text_contents() == [
             verdicts[kind] for *_, kind in step
         ]
-        for text, (parent, _, total, _) in zip(
-            rows.locator("td:nth-child(2)").all_inner_texts(), step, strict=True
-        ):
-            before, edge, after = numbers(text.replace("− ", "−"))
+        sums, scores = (rows.locator(f"td:nth-child({n})").all_text_contents() for n in (2, 3))
+        for text, score, (parent, _, total, _) in zip(sums, scores, step, strict=True):
+            shown = numbers(text.replace("− ", "−") + " " + score)
             expected = [parents[parent], total - parents[parent], total]
-            assert [before, edge, after] == pytest.approx(expected, abs=6e-3)
+            assert shown == pytest.approx([*expected, total / length_penalty(number)], abs=6e-3)
         parents = [total for _, _, total, kind in step if kind == 1]
         nodes = live.locator(".beam-node")
         assert nodes.count() == 1 + sum(kind > 0 for s in steps[:number] for *_, kind in s)
     live.get_by_role("slider", name="Step").focus()
     press(live.page, "ArrowLeft", "ArrowLeft")
-    expect(live.locator(".beam-candidates caption")).to_have_text(
-        f"Candidates of step {len(steps) - 2}"
-    )
+    caption = live.locator(".beam-candidates caption")
+    expect(caption).to_contain_text(f"Step {len(steps) - 2}: penalty")
 
 
-def test_the_score_of_the_selected_node_is_spelled_out(live: Locator) -> None:
+def test_a_hypothesis_is_selected_in_the_list_the_tables_and_the_tree(live: Locator) -> None:
     choose(live, "Beam", "2")
     to_the_end(live)
-    # The greedy hypothesis is finished, too, and is selected by its row in the table.
-    live.get_by_role("radio", name="Two women laughing.").check()
-    expect(live.locator(".beam-score")).to_contain_text("“Two women laughing.”, finished")
-    package = figure(beam=1)
-    best, steps = package.search()
-    addends = numbers(live.locator(".beam-sum").inner_text().replace("− ", "−"))
-    assert len(addends) == steps == 5
-    assert sum(addends) == pytest.approx(best.log_prob, abs=0.03)
-    assert numbers(live.locator(".beam-score strong").inner_text()) == pytest.approx(
-        [best.score], abs=6e-3
+    path = live.locator(".beam-node.beam-path")
+    selector = live.get_by_label("Selected")
+    # The greedy hypothesis is finished, too.
+    selector.select_option(label="Two women laughing.")
+    best, steps = figure(beam=1).search()
+    expect(path).to_have_count(1 + steps)
+    expect(live.locator(".beam-finished .beam-chosen")).to_have_text(
+        f"Two women laughing.−{-best.score:.2f}"
     )
-    assert f"{length_penalty(5):.2f}" in live.locator(".beam-score").inner_text()
-    # A click on a node of the tree selects it; the radio buttons work with the arrow keys.
+    # A click on a node or on a row selects it, too.
     live.locator(".beam-node", has_text="▁women").first.click()
-    expect(live.locator(".beam-score")).to_contain_text("“Two women …”, live")
-    live.locator(".beam-candidates input").first.check()
-    press(live.page, "ArrowDown")
-    expect(live.locator(".beam-candidates input").nth(1)).to_be_checked()
+    expect(path.last).to_contain_text("▁women")
+    live.locator(".beam-candidates tbody tr").first.click()
+    expect(live.locator(".beam-candidates tr").nth(1)).to_have_class("beam-chosen")
+    assert selector.evaluate("e => e.selectedIndex") == 0
+
+
+def test_the_tree_scrolls_to_its_step(live: Locator) -> None:
+    live.get_by_label("Source sentence").select_option(label=SENTENCES[1])
+    tree = live.locator(".beam-tree")
+    assert tree.evaluate("e => e.scrollLeft") == 0
+    to_the_end(live)
+    assert tree.evaluate("e => e.scrollWidth - e.clientWidth - e.scrollLeft") <= 1
+    live.get_by_role("slider", name="Step").press("Home")
+    expect(live.get_by_text("step 0", exact=True)).to_be_in_viewport()
 
 
 def test_the_status_says_where_greedy_decoding_parts_and_why_the_search_ends(
@@ -106,10 +111,10 @@ def test_the_status_says_where_greedy_decoding_parts_and_why_the_search_ends(
     to_the_end(live)
     assert "The search ends: 2 of 2 hypotheses finished." in status(live)
     assert (
-        "Greedy decoding takes “▁laughing” instead of “▁are” in step 3 and finds “Two women "
-        "laughing.” (score −1.23, log-probability −1.67)." in status(live)
+        "Greedy decoding takes “▁laughing” instead of “▁are” in step 3 and has the score −1.23."
+        in status(live)
     )
-    live.get_by_role("slider", name="length penalty").fill("0")
+    live.get_by_role("slider", name="Penalty").fill("0")
     assert "This is also what greedy decoding finds." in status(live)
     live.get_by_label("Source sentence").select_option(label=SENTENCES[2])
     choose(live, "Beam", "4")

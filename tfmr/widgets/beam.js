@@ -1,8 +1,8 @@
 // The beam tree: beam search step by step. The candidates were recorded by tfmr/decode/beam.py; the
 // length penalty, the ranking and the end of the search are computed here, as it computes them.
 
-import { html, useState } from "./vendor/preact.js";
-import { Choice, Range, Select, Stepper, useId } from "./lib/controls.js";
+import { html, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import { Choice, Range, Select, Stepper, Views } from "./lib/controls.js";
 import { Drawing } from "./lib/chart.js";
 import { clamp } from "./lib/math.js";
 import { format } from "./lib/format.js";
@@ -14,12 +14,12 @@ const [PRUNED, LIVE, FINISHED] = [0, 1, 2];
 const VERDICTS = ["pruned", "live", "finished"];
 const EOS = "<eos>";
 
-/** Pixels of the drawing: a step, a node of one line and of two, the column of step numbers, the header. */
-const STEP = 62;
-const NODE = 35;
-const LEAF = 21;
-const GUTTER = 20;
-const TOP = 42;
+/** Pixels of the drawing: a step, a node of two lines and of one, a rank, the header. */
+const STEP = 94;
+const NODE = { width: 74, height: 32 };
+const LEAF = 19;
+const ROW = 35;
+const TOP = 18;
 
 const two = (number) => format(number, 2);
 const quoted = (text) => `“${text}”`;
@@ -81,108 +81,96 @@ function ancestry(node) {
   return found;
 }
 
-/** The tree after some steps: a row for each step, columns for the live hypotheses by rank. */
+/**
+ * The tree after some steps: a column for each step, a row for each rank of the live hypotheses, and
+ * the finished ones below them. It scrolls in its box, to the step that is shown.
+ */
 function Tree({ states, step, beam, isGreedy, selected, onSelect, label }) {
+  const box = useRef(null);
   const path = ancestry(selected);
   const now = states[step];
   const kept = new Set([...now.live, ...now.finished].flatMap((node) => [...ancestry(node)]));
-  const height = TOP + NODE + STEP * (states.length - 1) + 8;
-  const draw = (width) => {
-    const column = Math.min(120, (width - GUTTER) / (beam + 1));
-    const half = column / 2 - 3;
-    const leafX = GUTTER + column * beam + column / 2;
-    const top = (number) => TOP + number * STEP;
-    const gap = (number) => top(number) - (STEP - NODE) / 2;
-    const box = new Map([[states[0].live[0], { x: GUTTER + column / 2, y: top(0), height: NODE }]]);
-    const stubs = [];
-    states.slice(1, step + 1).forEach(({ candidates, live: alive }, i) => {
-      alive.forEach((node, k) => box.set(node, { x: GUTTER + (k + 0.5) * column, y: top(i + 1), height: NODE }));
-      const leaves = candidates.filter(({ kind }) => kind === FINISHED);
-      leaves.forEach((node, k) => box.set(node, { x: leafX, y: gap(i + 1) + k * (LEAF + 3) - LEAF / 2, height: LEAF }));
-      const used = new Map();
-      for (const node of candidates.filter(({ kind }) => kind === PRUNED)) {
-        used.set(node.parent, (used.get(node.parent) ?? 0) + 1);
-      }
-      used.forEach((n, node) => stubs.push({ n, x: box.get(node).x - half, y: box.get(node).y + NODE + 12 }));
-    });
-    const shorten = (text) => {
-      const fits = Math.max(3, Math.floor((2 * half - (text.startsWith("▁") ? 10 : 5)) / 6.6));
-      return text.length > fits ? `${text.slice(0, fits - 1)}…` : text;
-    };
-    const edges = [...box].filter(([node]) => node.parent);
-    const look = (node) => [isGreedy(node) && "beam-greedy", node === now.best && "beam-best",
-      path.has(node) && "beam-path", !kept.has(node) && "beam-dead"].filter(Boolean).join(" ");
-    return html`
-      <text class="beam-head" x="0" y="13">step, live hypotheses (most probable first), finished</text>
-      ${states.map((_, i) => html`<g key="s${i}">
-        <line class="beam-rule" x1=${GUTTER} x2=${GUTTER + column * (beam + 1)} y1=${top(i) + NODE / 2} y2=${top(i) + NODE / 2} />
-        <text class="beam-head" x="0" y=${top(i) + NODE / 2 + 4}>${i}</text></g>`)}
-      ${edges.map(([node, at]) => {
-        const { x } = box.get(node.parent);
-        const [y, middle, leaf] = [top(node.length - 1) + NODE, gap(node.length), at.x - half];
-        const line = node.kind === LIVE ? `C${x} ${middle} ${at.x} ${middle} ${at.x} ${at.y}`
-          : `Q${x} ${middle} ${x + 12} ${middle}H${leaf - 7}Q${leaf - 4} ${middle} ${leaf} ${at.y + LEAF / 2}`;
-        return html`<path key=${node.path} class="beam-edge ${look(node)}" d="M${x} ${y}${line}" />`;
-      })}
-      ${stubs.map(({ n, x, y }, i) => html`<text key="x${i}" class="beam-number" x=${x} y=${y}>×${n}</text>`)}
-      ${edges.filter(([node]) => path.has(node) || (!now.reason && node.length === step && node.kind === LIVE)).map(([node, at]) => {
-        const done = node.kind === FINISHED;
-        return html`<text key="e${node.path}" class="beam-number ${look(node)}" text-anchor=${done ? "end" : "start"}
-          x=${done ? at.x - half - 9 : at.x + 3} y=${done ? gap(node.length) - 2 : at.y - 5}>${two(node.edge)}</text>`;
-      })}
-      ${[...box].map(([node, at]) => html`<g key="n${node.path}" class="beam-node ${look(node)}"
-          onClick=${() => node.parent && onSelect(node)}>
-        <rect x=${at.x - half} y=${at.y} width=${2 * half} height=${at.height} rx="6" />
-        ${node.kind === FINISHED
-          ? html`<text x=${at.x} y=${at.y + 15} text-anchor="middle">${two(node.score)}</text>`
-          : html`<text x=${at.x} y=${at.y + 14} text-anchor="middle">${shorten(node.token)}</text>
-            <text class="beam-number" x=${at.x} y=${at.y + 29} text-anchor="middle">${two(node.total)}</text>`}
-      </g>`)}`;
+  const leftOf = (number) => 1 + number * STEP;
+  const width = leftOf(states.length - 1) + NODE.width + 1;
+  useLayoutEffect(() => {
+    const { clientWidth } = box.current;
+    box.current.scrollLeft = leftOf(step + 1) - clientWidth;
+  }, [step, states.length]);
+
+  const place = new Map([[states[0].live[0], { x: leftOf(0), y: TOP, height: NODE.height }]]);
+  const stubs = [];
+  states.slice(1, step + 1).forEach(({ candidates, live: alive }, i) => {
+    const x = leftOf(i + 1);
+    alive.forEach((node, k) => place.set(node, { x, y: TOP + k * ROW, height: NODE.height }));
+    candidates.filter(({ kind }) => kind === FINISHED)
+      .forEach((node, k) => place.set(node, { x, y: TOP + beam * ROW + k * (LEAF + 2), height: LEAF }));
+    const used = new Map();
+    for (const node of candidates.filter(({ kind }) => kind === PRUNED)) {
+      used.set(node.parent, (used.get(node.parent) ?? 0) + 1);
+    }
+    used.forEach((n, node) => stubs.push({ n, x: place.get(node).x + NODE.width + 2, y: place.get(node).y + NODE.height - 1 }));
+  });
+  const shorten = (text) => {
+    const fits = Math.floor((NODE.width - (text.startsWith("▁") ? 9 : 3)) / 7);
+    return text.length > fits ? `${text.slice(0, fits - 1)}…` : text;
   };
-  return html`<${Drawing} label=${label} height=${height}>${draw}<//>`;
+  const look = (node) => [isGreedy(node) && "beam-greedy", node === now.best && "beam-best",
+    path.has(node) && "beam-path", !kept.has(node) && "beam-dead"].filter(Boolean).join(" ");
+  const draw = () => html`
+    ${states.map((_, i) => html`<text key="s${i}" class="beam-head" x=${leftOf(i) + NODE.width / 2} y="11"
+      text-anchor="middle">${i ? i : "step 0"}</text>`)}
+    ${[...place].filter(([node]) => node.parent).map(([node, at]) => {
+      const from = place.get(node.parent);
+      const [x, y, end] = [from.x + NODE.width, from.y + NODE.height / 2, at.y + at.height / 2];
+      const middle = (x + at.x) / 2;
+      return html`<path key=${node.path} class="beam-edge ${look(node)}" d="M${x} ${y}C${middle} ${y} ${middle} ${end} ${at.x} ${end}" />`;
+    })}
+    ${stubs.map(({ n, x, y }, i) => html`<text key="x${i}" class="beam-number" x=${x} y=${y}>×${n}</text>`)}
+    ${[...place].map(([node, { x, y, height }]) => html`<g key="n${node.path}" class="beam-node ${look(node)}"
+        onClick=${() => node.parent && onSelect(node)}>
+      <rect x=${x} y=${y} width=${NODE.width} height=${height} rx="6" />
+      ${node.kind === FINISHED
+        ? html`<text x=${x + NODE.width / 2} y=${y + 13.5} text-anchor="middle">${two(node.score)}</text>`
+        : html`<text x=${x + NODE.width / 2} y=${y + 13} text-anchor="middle">${shorten(node.token)}</text>
+          <text class="beam-number" x=${x + NODE.width / 2} y=${y + 27} text-anchor="middle">${two(node.total)}</text>`}
+    </g>`)}`;
+  return html`<div class="beam-tree" ref=${box} tabindex="0" role="group" aria-label="Tree; it scrolls">
+    <div style=${{ inlineSize: `${width}px` }}><${Drawing} label=${label}
+      height=${TOP + beam * ROW + 3 * (LEAF + 2)}>${draw}<//></div>
+  </div>`;
 }
 
-/** The candidates of a step; one of them is selected. */
-function Candidates({ state, step, selected, onSelect }) {
-  const name = useId();
+/** The candidates of a step, with their scores; the selected one is marked. */
+function Candidates({ state, step, alpha, selected, onSelect }) {
+  const penalty = penaltyOf(step, alpha);
+  const caption = step === 0 ? "Step 0: no candidates" : html`Step ${step}: penalty ((5 + ${
+    step}) ÷ 6)<sup>${format(alpha, 1)}</sup> = ${two(penalty)}`;
   return html`<table class="beam-candidates">
-    <caption>Candidates of step ${step}</caption>
-    <thead><tr><th scope="col">token</th><th scope="col">log-probability</th><th scope="col">verdict</th></tr></thead>
-    <tbody>${state.candidates.map((node) => html`<tr key=${node.path} data-verdict=${VERDICTS[node.kind]}>
-      <th scope="row"><label class="live-check"><input type="radio" name=${name} checked=${node === selected}
-        onInput=${() => onSelect(node)} /><span>${node.token}</span></label></th>
-      <td>${two(node.parent.total)} ${node.edge > 0 ? "+" : "−"} ${two(Math.abs(node.edge))} =${" "}<b>${two(node.total)}</b></td>
+    <caption>${caption}</caption>
+    <thead><tr><th scope="col">token</th><th scope="col">log-prob.</th><th scope="col">score</th>
+      <th scope="col">verdict</th></tr></thead>
+    <tbody>${state.candidates.map((node) => html`<tr key=${node.path} data-verdict=${VERDICTS[node.kind]}
+        class=${node === selected ? "beam-chosen" : ""} onClick=${() => onSelect(node)}>
+      <th scope="row">${node.token}</th>
+      <td><span class="beam-sum">${two(node.parent.total)} ${node.edge > 0 ? "+" : "−"} ${
+        two(Math.abs(node.edge))} =</span>${" "}<b>${two(node.total)}</b></td>
+      <td>${two(node.score)}</td>
       <td>${VERDICTS[node.kind]}</td>
     </tr>`)}</tbody>
   </table>`;
 }
 
-/** The finished hypotheses by score. */
+/** The finished hypotheses by score, in a box that scrolls. */
 function Finished({ finished, selected, onSelect }) {
-  const name = useId();
-  if (finished.length === 0) return html`<p class="beam-none">No hypothesis is finished yet.</p>`;
-  return html`<table class="beam-finished">
-    <caption>Finished hypotheses by score</caption>
-    <thead><tr><th scope="col">text</th><th scope="col">log-prob.</th><th scope="col">score</th></tr></thead>
-    <tbody>${finished.map((node) => html`<tr key=${node.path}>
-      <th scope="row"><label class="live-check"><input type="radio" name=${name} checked=${node === selected}
-        onInput=${() => onSelect(node)} /><span>${textOf(node) || "(empty)"}</span></label></th>
-      <td>${two(node.total)}</td><td>${two(node.score)}</td>
-    </tr>`)}</tbody>
-  </table>`;
-}
-
-/** How the score of a node is computed. */
-function Score({ node, alpha }) {
-  if (!node.parent) return html`<p class="beam-score">Nothing is generated yet: the log-probability is 0.</p>`;
-  const edges = [];
-  for (let at = node; at.parent; at = at.parent) edges.unshift(at.edge);
-  const sum = edges.map((edge, i) => (i ? ` ${edge > 0 ? "+" : "−"} ${two(Math.abs(edge))}` : two(edge))).join("");
-  const penalty = penaltyOf(node.length, alpha);
-  return html`<p class="beam-score"><b>${quoted(textOf(node))}</b>, ${VERDICTS[node.kind]}<br />
-    log-probability: <span class="beam-sum">${sum}</span> = <b>${two(node.total)}</b><br />
-    penalty of ${node.length} ${node.length === 1 ? "token" : "tokens"}: ((5 + ${node.length}) ÷ 6)<sup>${format(alpha, 1)}</sup>
-    ${" "}= ${two(penalty)}; score: ${two(node.total)} ÷ ${two(penalty)} = <strong>${two(node.score)}</strong></p>`;
+  return html`<div class="beam-box" tabindex="0" role="group" aria-label="Finished hypotheses">
+  <table class="beam-finished">
+    <caption>Finished: score</caption>
+    <tbody>${finished.map((node) => html`<tr key=${node.path} class=${node === selected ? "beam-chosen" : ""}
+        onClick=${() => onSelect(node)}>
+      <th scope="row">${textOf(node) || "(empty)"}</th><td>${two(node.score)}</td>
+    </tr>`)}
+    ${finished.length === 0 && html`<tr><td>none yet</td></tr>`}</tbody>
+  </table></div>`;
 }
 
 /** Whether the search goes on, and why. */
@@ -202,9 +190,8 @@ function comparison(result, greedy) {
   if (result.path === greedy.path) return "This is also what greedy decoding finds.";
   const [ours, theirs] = [tokensOf(result), tokensOf(greedy)];
   const at = ours.findIndex((token, i) => token !== theirs[i]);
-  const scores = `${two(greedy.score)}, log-probability ${two(greedy.total)}`;
-  return `Greedy decoding takes “${theirs[at]}” instead of “${ours[at]}” in step ${at + 1} and finds ${
-    quoted(textOf(greedy))} (score ${scores}).`;
+  return `Greedy decoding takes “${theirs[at]}” instead of “${ours[at]}” in step ${at + 1} and has the score ${
+    two(greedy.score)}.`;
 }
 
 function Beam({ model }) {
@@ -245,36 +232,35 @@ function Beam({ model }) {
     state.live.map((node) => `${quoted(textOf(node))} ${two(node.total)}`).join(", ")}. Finished, by score: ${
     state.finished.map((node) => `${quoted(textOf(node))} ${two(node.score)}`).join(", ") || "none"}.`;
 
+  // Also a node of the tree that is neither a candidate of this step nor finished.
+  const named = [...new Set([...state.candidates, ...state.finished, selected])];
   const controls = html`
     <${Select} label="Source sentence" value=${sentence} onInput=${(next) => { setSentence(next); move(0); }}
       options=${searches.map(({ source }, i) => [i, source])} />
     <${Choice} label="Beam" value=${beam} onInput=${(next) => { setBeam(next); move(0); }}
-      options=${beams.map((each) => [each.beam, each.beam === 1 ? "1 (greedy)" : each.beam])} />
-    <${Range} label=${html`Exponent <i>α</i> of the length penalty`} value=${alpha} min=${0} max=${2} step=${0.1} digits=${1}
+      options=${beams.map((each) => [each.beam, each.beam])} />
+    <${Range} label=${html`Penalty <i>α</i>`} value=${alpha} min=${0} max=${2} step=${0.1} digits=${1}
       onInput=${setAlpha} />
+    <${Select} label="Selected" value=${named.indexOf(selected)} onInput=${(i) => select(named[i])}
+      options=${named.map((node, i) => [i, textOf(node) || "(empty)"])} />
     <${Stepper} label="Step" value=${step} max=${last} onInput=${move} onPlaying=${setPlaying} milliseconds=${1400}
       show=${(n) => `${n} of ${last}`} />`;
 
-  return html`<${Frame} above title="The beam tree, growing" controls=${controls} quiet=${playing} status=${status}
-    task=${html`step to the end with a beam of 2, and find the step at which the result departs from the greedy
-      path. Then set${" "}
-      <i>α</i> to 0 and compare the results. Select a candidate to see how its score is computed.`}
+  return html`<${Frame} title="The beam tree" controls=${controls} quiet=${playing} status=${status}
+    lines=${[3, 7]}
+    task=${html`step to the end and find where the result leaves the greedy path. Then set <i>α</i> to 0.`}
     shows=${html`A candidate extends a live hypothesis by one token. The most probable unfinished candidates are the
-      live hypotheses of the next step. Finished hypotheses are compared by their score, which favours longer ones as <i>α</i> grows. The search ends
-      when as many are finished as the beam is wide, or when no live one can win.`}>
-    <div class="beam-columns">
-      <div>
-        <ul class="beam-legend"><li class="beam-key-greedy">greedy path</li><li class="beam-key-path">selected</li>
-          <li class="beam-key-dead">pruned later</li><li class="beam-key-stub">×2: two candidates pruned</li></ul>
+      live hypotheses of the next step; the others are pruned (×2: two of them). The score of a hypothesis is its
+      log-probability divided by the length penalty. Finished hypotheses are compared by their score, which favours longer ones as <i>α</i> grows. The
+      search ends when as many are finished as the beam is wide, or when no live one can win.`}>
+    <div class="beam-drawing"><${Views} label="View" together=${true} views=${[
+      ["tree", html`<ul class="beam-legend"><li class="beam-key-greedy">greedy</li><li class="beam-key-path">selected</li>
+          <li class="beam-key-dead">pruned later</li></ul>
         <${Tree} states=${states} step=${step} beam=${beam} selected=${selected} onSelect=${select} label=${label}
-          isGreedy=${({ path }) => greedy.path.startsWith(path)} />
-      </div>
-      <div class="beam-side">
-        ${step > 0 && html`<${Candidates} state=${state} step=${step} selected=${selected} onSelect=${select} />`}
-        <${Score} node=${selected} alpha=${alpha} />
-        <${Finished} finished=${state.finished} selected=${selected} onSelect=${select} />
-      </div>
-    </div>
+          isGreedy=${({ path }) => greedy.path.startsWith(path)} />`],
+      ["candidates", html`<${Candidates} state=${state} step=${step} alpha=${alpha} selected=${selected} onSelect=${select} />`],
+      ["finished", html`<${Finished} finished=${state.finished} selected=${selected} onSelect=${select} />`],
+    ]} /></div>
   <//>`;
 }
 
