@@ -1,12 +1,11 @@
 """The replayed training in the page: every number is that of the record."""
 
 import math
-import re
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.pages.live import Stage, choose, numbers, press, status
+from tests.pages.live import Stage, numbers, press, status
 from tests.widgets.test_replay import RECORD, REFERENCE, ROWS
 from tfmr.widgets import ReplayFigure
 
@@ -15,7 +14,7 @@ TARGET = [*REFERENCE.split(), "<eos>"]
 
 
 def training(live: Locator) -> Locator:
-    return live.get_by_role("slider", name="Training")
+    return live.get_by_role("slider", name="Step")
 
 
 def agree(live: Locator, index: int, word: int) -> None:
@@ -73,7 +72,7 @@ def test_every_step_is_that_of_the_record(phone_stage: Stage) -> None:
     for index in range(len(ROWS)):
         agree(live, index, 0)
         live.get_by_role("button", name="Next").click()
-    choose(live, "Predicted token", "chapeaux")
+    live.get_by_label("Predicted token", exact=True).select_option(label="chapeaux")
     word = TARGET.index("chapeaux")
     agree(live, len(ROWS) - 1, word)
     map_agrees(live, len(ROWS) - 1, word)
@@ -99,7 +98,7 @@ def test_the_curves_have_the_values_of_the_record(stage: Stage) -> None:
         assert scaled([-y for y in down]) == pytest.approx(scaled(values), abs=1e-3), name
         assert float(str(mark.get_attribute("cx"))) == across[3], "the mark is at the step"
         assert float(str(mark.get_attribute("cy"))) == down[3], name
-    label = live.get_by_role("img", name=re.compile("^Training loss")).get_attribute("aria-label")
+    label = live.locator("svg[aria-label^='Training loss']").get_attribute("aria-label")
     now = [ROWS[3]["train_loss"], ROWS[3]["valid_loss"]]
     assert numbers(str(label))[-2:] == pytest.approx(now, abs=0.0051)
 
@@ -116,10 +115,10 @@ def test_the_keyboard_operates_it(stage: Stage) -> None:
     training(live).focus()
     press(live.page, "End", "ArrowLeft")
     step = ROWS[-2]["step"]
-    expect(training(live)).to_have_attribute("aria-valuetext", f"after {step} steps")
+    expect(training(live)).to_have_attribute("aria-valuetext", f"{step} of {ROWS[-1]['step']}")
     agree(live, len(ROWS) - 2, 0)
-    live.get_by_role("radio", name="la", exact=True).focus()
-    press(live.page, "ArrowRight")
+    live.get_by_label("Predicted token", exact=True).focus()
+    press(live.page, "ArrowDown")
     agree(live, len(ROWS) - 2, 1)
     training(live).focus()
     press(live.page, "Home")
@@ -132,7 +131,8 @@ def test_the_keyboard_operates_it(stage: Stage) -> None:
 def test_play_stops_at_the_end(moving_stage: Stage) -> None:
     live = moving_stage.show(ReplayFigure(RECORD, step=ROWS[-2]["step"]))
     live.get_by_role("button", name="Play").click()
-    expect(training(live)).to_have_attribute("aria-valuetext", f"after {ROWS[-1]['step']} steps")
+    last = ROWS[-1]["step"]
+    expect(training(live)).to_have_attribute("aria-valuetext", f"{last} of {last}")
     expect(live.get_by_role("button", name="Play")).to_be_visible()
 
 

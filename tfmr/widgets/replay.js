@@ -3,7 +3,7 @@
 
 import { html } from "./vendor/preact.js";
 import { WeightMap } from "./weight_map.js";
-import { Choice, Stepper } from "./lib/controls.js";
+import { Select, Stepper, Views } from "./lib/controls.js";
 import { LineChart } from "./lib/chart.js";
 import { format, listed, ranking } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
@@ -11,8 +11,8 @@ import { live, useTrait } from "./lib/model.js";
 import { oneOf, whole } from "./lib/state.js";
 
 const LOSSES = {
-  train_loss: { name: "training loss", hue: "blue" },
-  valid_loss: { name: "validation loss", hue: "orange", dash: "7 3" },
+  train_loss: { name: "training", hue: "blue" },
+  valid_loss: { name: "validation", hue: "orange", dash: "7 3" },
 };
 
 const whenOf = (step) => (step === 0 ? "before training" : `after ${step} steps`);
@@ -48,12 +48,32 @@ function Replay({ model }) {
   const largest = Math.max(...rows.flatMap((each) => [each.train_loss, each.valid_loss]));
   const peak = Math.max(...rows.map((each) => each.learning_rate));
 
-  const controls = html`<${Stepper} label="Training" value=${steps.indexOf(step)} max=${steps.length - 1}
-    onInput=${(i) => setStep(steps[i])} show=${(i) => whenOf(steps[i])} />`;
+  const controls = html`
+    <${Stepper} label="Step" value=${steps.indexOf(step)} max=${steps.length - 1}
+      onInput=${(i) => setStep(steps[i])} show=${(i) => `${steps[i]} of ${steps.at(-1)}`} />
+    <${Select} label="Predicted token" value=${word} onInput=${setWord}
+      options=${target.map((name, i) => [i, name])} />`;
+  const map = html`<div class="rep-map"><p class="rep-caption">Cross-attention: mean entropy ${format(row.entropy, 2)} nats</p>
+    <${WeightMap} queries=${target} keys=${source} weights=${row.weights} selected=${word} onSelect=${setWord}
+      largest=${16} hue="encoder" label=${`Map of the cross-attention of the first decoder block ${whenOf(step)}, averaged over its
+        heads: a row for each of ${target.length} predicted tokens, a column for each of ${source.length} source
+        tokens. “${target[word]}” ${part}. Mean entropy ${format(row.entropy, 2)} nats.`} /></div>`;
+  const losses = html`<${LineChart} height=${130} x=${{ ...x, label: "" }} y=${{ label: "loss in nats per token", min: 0, max: largest, digits: 0, count: 3 }}
+    lines=${Object.entries(LOSSES).map(([key, look]) => ({
+      ...look, dots: true, points: rows.map((each) => [each.step, each[key]]) }))}
+    marks=${Object.keys(LOSSES).map((key) => ({ x: step, y: row[key] }))}
+    label=${`Training loss from ${format(rows[0].train_loss, 2)} to ${format(rows.at(-1).train_loss, 2)} nats and
+      validation loss from ${format(rows[0].valid_loss, 2)} to ${format(rows.at(-1).valid_loss, 2)} nats over
+      ${steps.at(-1)} steps; ${whenOf(step)} ${format(row.train_loss, 2)} and ${format(row.valid_loss, 2)}.`} />`;
+  const rates = html`<${LineChart} height=${130} x=${x} y=${{ label: "learning rate", min: 0, max: peak * 1.02, digits: 3, count: 3 }}
+    lines=${[{ name: "learning rate", hue: "green", dots: true,
+      points: rows.map((each) => [each.step, each.learning_rate]) }]}
+    marks=${[{ x: step, y: row.learning_rate }]}
+    label=${`Learning rate over ${steps.at(-1)} steps: at most ${rate(peak)}; ${whenOf(step)} ${
+      rate(row.learning_rate)}.`} />`;
 
-  return html`<${Frame} above title="A training run, replayed" controls=${controls}
-    task=${html`step through the training. When is each French word generated for the first time, and when does its
-      row in the map have one clear maximum? Compare with the learning rate and the losses.`}
+  return html`<${Frame} title="A training run" controls=${controls} lines=${[2, 4]}
+    task=${html`step through the training. When does each French word appear?`}
     shows=${html`At first the map is nearly uniform and the translation repeats single tokens (underlined: not the
       token of the reference). Frequent words such as${" "}<i>les</i>, <i>ne</i> and <i>pas</i> are generated before the
       nouns of the reference. The mean entropy of the map decreases from ${format(rows[0].entropy, 2)} to ${
@@ -61,39 +81,15 @@ function Replay({ model }) {
       and adjectives attend most to the words that they translate. The figure shows one run, with the parameters of each step, not their EMA. The losses
       are computed without label smoothing, and the map with the reference as decoder input.`}
     status=${`${when}: training loss ${format(row.train_loss, 2)}, validation loss ${
-      format(row.valid_loss, 2)} nats per token, learning rate ${rate(row.learning_rate)}. The translation ${
+      format(row.valid_loss, 2)}, learning rate ${rate(row.learning_rate)}. The translation ${
       isRight ? "equals" : "differs from"} the reference. “${target[word]}” ${part}.`}>
     <div class="rep-sentences">
-      <p><span class="rep-name">Source</span><span lang="en">${source.join(" ")}</span></p>
-      <p><span class="rep-name">Reference</span><span lang="fr">${reference}</span></p>
+      <p class="rep-source"><span class="rep-name">Source</span><span lang="en">${source.join(" ")}</span></p>
+      <p class="rep-source"><span class="rep-name">Reference</span><span lang="fr">${reference}</span></p>
       <${Translation} output=${row.output} target=${target} />
     </div>
-    <div class="live-columns">
-      <div class="rep-map"><p class="rep-caption">Cross-attention ${whenOf(step)}: mean entropy ${
-        format(row.entropy, 2)} nats</p>
-        <${WeightMap} queries=${target} keys=${source} weights=${row.weights} selected=${word} onSelect=${setWord}
-          hue="encoder" label=${`Map of the cross-attention of the first decoder block ${whenOf(step)}, averaged over its
-            heads: a row for each of ${target.length} predicted tokens, a column for each of ${source.length} source
-            tokens. “${target[word]}” ${part}. Mean entropy ${format(row.entropy, 2)} nats.`} />
-        <div class="tra-tokens"><${Choice} label="Predicted token" value=${word} onInput=${setWord}
-          options=${target.map((name, i) => [i, name])} /></div>
-      </div>
-      <div>
-        <${LineChart} height=${230} x=${x} y=${{ label: "loss in nats per token", min: 0, max: largest, digits: 0 }}
-          lines=${Object.entries(LOSSES).map(([key, look]) => ({
-            ...look, dots: true, points: rows.map((each) => [each.step, each[key]]) }))}
-          marks=${Object.keys(LOSSES).map((key) => ({ x: step, y: row[key] }))}
-          label=${`Training loss from ${format(rows[0].train_loss, 2)} to ${format(rows.at(-1).train_loss, 2)} nats and
-            validation loss from ${format(rows[0].valid_loss, 2)} to ${format(rows.at(-1).valid_loss, 2)} nats over
-            ${steps.at(-1)} steps; ${whenOf(step)} ${format(row.train_loss, 2)} and ${format(row.valid_loss, 2)}.`} />
-        <${LineChart} height=${150} x=${x} y=${{ label: "learning rate", min: 0, max: peak * 1.02, digits: 3, count: 3 }}
-          lines=${[{ name: "learning rate", hue: "green", dots: true,
-            points: rows.map((each) => [each.step, each.learning_rate]) }]}
-          marks=${[{ x: step, y: row.learning_rate }]}
-          label=${`Learning rate over ${steps.at(-1)} steps: at most ${rate(peak)}; ${whenOf(step)} ${
-            rate(row.learning_rate)}.`} />
-      </div>
-    </div>
+    <div class="rep-views"><${Views} label="View" together=${true} views=${[
+      ["map", map], ["losses", losses], ["learning rate", rates]]} /></div>
   <//>`;
 }
 
