@@ -6,11 +6,12 @@ import pytest
 import torch
 from playwright.sync_api import Locator, expect
 
-from tests.pages.live import Stage, numbers, press, status
+from tests.pages.live import Stage, choose, numbers, press, status
 from tests.pages.test_translator_figure import PATIENCE, bars
 from tfmr.widgets import HeadsFigure
 from tfmr.widgets.heads import MEASURES, SENTENCES, measure, uniform
 from tfmr.widgets.translator import write_models
+from tools import ROOT
 
 NAMES = {
     "encoder": "Encoder self-attention",
@@ -36,18 +37,19 @@ def agree(live: Locator, figure: HeadsFigure, query: int) -> None:
     """The numbers of all heads, of the selected head, and of one query are those of Python."""
     maps = figure.maps()
     for kind, name in NAMES.items():
-        shown = live.get_by_role("group", name=name, exact=True).locator("b").all_inner_texts()
+        # The maps of all heads are in the page even while the map of one is shown.
+        numbers = live.locator(".heads-kind", has_text=name).locator("b").all_text_contents()
         if kind in MEASURES[figure.measure]:
             expected = measure(maps[kind], kind, figure.measure).flatten().tolist()
-            assert [float(text) for text in shown] == pytest.approx(expected, abs=6e-3)
+            assert [float(text) for text in numbers] == pytest.approx(expected, abs=6e-3)
         else:
-            assert shown == ["–"] * 12
+            assert numbers == ["–"] * 12
     weights = maps[figure.kind][figure.block, figure.head]
     known = [each for each, kinds in MEASURES.items() if figure.kind in kinds]
     rows = live.locator(".heads-measures tbody tr").all()
     for row, each in zip(rows, known, strict=True):
-        assert each in row.locator("th").inner_text()
-        values = [float(text) for text in row.locator("td").all_inner_texts()]
+        assert each in str(row.locator("th").text_content())
+        values = [float(text) for text in row.locator("td").all_text_contents()]
         even = uniform(weights, figure.kind)
         expected = [float(measure(w, figure.kind, each)) for w in (weights, even)]
         assert values == pytest.approx(expected, abs=6e-3), each
@@ -62,6 +64,7 @@ def test_stored_maps_are_shown_without_a_download(stage: Stage) -> None:
     stage.visit.page.on("request", lambda request: requests.append(request.url))
     figure = HeadsFigure()
     live = stage.show(figure)
+    choose(live, "Head", "all heads")
     agree(live, figure, 0)
     for kind, block, head, query, name in (
         ("encoder", 1, 2, 3, "entropy in nats"),
@@ -69,11 +72,14 @@ def test_stored_maps_are_shown_without_a_download(stage: Stage) -> None:
         ("cross", 0, 3, 1, "weight on the first token"),
     ):
         radio(live, kind, block, head).check()
-        live.get_by_role("group", name="Query").get_by_role("radio").nth(query).check()
-        live.get_by_label("Number below each map").select_option(label=name)
+        live.get_by_label("Number").select_option(label=name)
+        named = "previous token" if kind == "encoder" else "selected head"
+        choose(live, "Head", named)
+        live.get_by_label("Query").select_option(index=query)
         figure.kind, figure.block, figure.head = kind, block, head
         figure.measure = next(each for each in MEASURES if each in name)
         agree(live, figure, query)
+        choose(live, "Head", "all heads")
     live.get_by_label("Sentence", exact=True).select_option(label=SENTENCES[1])
     figure.text = SENTENCES[1]
     agree(live, figure, 1)
@@ -83,6 +89,7 @@ def test_stored_maps_are_shown_without_a_download(stage: Stage) -> None:
 def test_the_small_maps_have_the_weights(stage: Stage) -> None:
     """Each square of a map is on a path whose depth is the square root of its weight."""
     figure = HeadsFigure()
+    figure.overview = True
     live = stage.show(figure)
     weights = figure.maps()["encoder"][1, 2]
     found = torch.zeros(weights.shape, dtype=torch.float64)
@@ -100,41 +107,79 @@ def test_any_sentence_is_computed_in_the_page(phone_stage: Stage) -> None:
     figure = HeadsFigure(measure="distance")
     live = phone_stage.show(figure)
     page = live.page
+    live.get_by_text("Your own sentence").click()
     live.get_by_label("Sentence in German").focus()
     press(page, "Control+A")
     page.keyboard.type(OWN)
     agree(live, figure, 0)
     press(page, "Enter")
-    expect(live.locator(".heads-pair")).to_contain_text(OWN, timeout=PATIENCE)
+    selector = live.get_by_label("Sentence", exact=True)
+    expect(selector).to_contain_text("your own sentence", timeout=PATIENCE)
     figure.text = OWN
     agree(live, figure, 0)
-    radio(live, "encoder", 0, 0).focus()
+    choose(live, "Head", "all heads")
+    radio(live, "encoder", 1, 2).focus()
     press(page, "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight")
-    figure.block = 1
+    figure.block = 2
     agree(live, figure, 0)
     live.get_by_label("Sentence in German").fill(" ")
     live.get_by_role("button", name="Compute the maps").click()
     assert status(live) == "There is nothing to translate: type a sentence."
     agree(live, figure, 0)
-    live.get_by_label("Sentence", exact=True).select_option(label=SENTENCES[1])
+    selector.select_option(label=SENTENCES[1])
     figure.text = SENTENCES[1]
     agree(live, figure, 0)
 
 
-def test_the_status_names_the_largest_head_and_a_tie(stage: Stage) -> None:
+def test_the_named_heads_are_those_of_the_chapter(stage: Stage) -> None:
+    """Each is shown with its map, and with a statement that the outputs of the chapter support."""
+    chapter = (ROOT / "book" / "13-inside-a-trained-model.ipynb").read_text("utf-8")
     live = stage.show(HeadsFigure())
+    for name, kind, block, head, statement, output in (
+        ("previous token", "encoder", 1, 2, "Half of its weight is on the previous token",
+         "encoder  previous     2    3    0.50"),
+        ("first token", "self", 1, 3, "0.37 of its weight is on the first token; uniform attention "
+         "has 0.24", "decoder  first        2    4    0.37     0.24"),
+        ("diffuse", "self", 0, 0, "removing it raises the loss by 0.041 nats",
+         "decoder, block 1, head 1: cost 0.041 nats"),
+        ("word alignment", "cross", 2, 0, "18 of the chapter's 19 pairs",
+         "block 3, head 1: 18 of 19"),
+    ):  # fmt: skip
+        choose(live, "Head", name)
+        place = f"{NAMES[kind]}, block {block + 1}, head {head + 1}."
+        expect(live.locator(".heads-says")).to_contain_text(place)
+        expect(live.locator(".heads-says")).to_contain_text(statement)
+        assert output in chapter
+        choose(live, "Head", "all heads")
+        expect(radio(live, kind, block, head)).to_be_checked()
+    radio(live, "cross", 1, 1).check()
+    choose(live, "Head", "selected head")
+    expect(live.locator(".heads-says")).to_have_text("Cross-attention, block 2, head 2.")
+    weights = HeadsFigure().maps()["cross"][1, 1]
+    live.get_by_label("Query").select_option(label="woman")
+    shown = numbers(status(live))
+    entropies = [measure(each, "cross", "entropy") for each in (weights, uniform(weights, "cross"))]
+    assert shown == pytest.approx([float(weights[1].max()), *map(float, entropies)], abs=6e-3)
+    assert status(live).startswith("“woman” attends most to “Frau” (")
+
+
+def test_the_status_names_the_largest_head_and_a_tie(stage: Stage) -> None:
+    figure = HeadsFigure(head=0, block=0)
+    figure.overview = True
+    live = stage.show(figure)
     largest = "The largest of the 12 heads of the encoder self-attention: block 2, head 3 (0.58)."
     assert status(live) == (f"Block 1, head 1: mean weight on the previous token 0.15. {largest}")
     radio(live, "encoder", 1, 2).check()
     line = f"Block 2, head 3: mean weight on the previous token 0.58. {largest}"
     expect(live.get_by_role("status")).to_have_text(line)
-    live.get_by_role("group", name="Query").get_by_role("radio").nth(2).check()
+    live.get_by_label("Sentence", exact=True).select_option(label=SENTENCES[0])
     expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
     radio(live, "cross", 0, 0).check()
     assert status(live).startswith(
         "The number “weight on the previous token” is not defined for the cross-attention: "
     )
     figure = HeadsFigure()
+    figure.overview = True
     stored = figure.stored[0]
     blocks = stored["maps"]["encoder"]
     tied = {**stored["maps"], "encoder": [blocks[0], blocks[1], [blocks[1][2], *blocks[2][1:]]]}
@@ -144,4 +189,6 @@ def test_the_status_names_the_largest_head_and_a_tie(stage: Stage) -> None:
 
 def test_reset_and_looks(stage: Stage) -> None:
     stage.check_reset(stage.show(HeadsFigure()))
-    stage.check_looks(HeadsFigure(kind="cross", block=2, measure="entropy"))
+    figure = HeadsFigure(kind="cross", block=2, measure="entropy")
+    figure.overview = True
+    stage.check_looks(figure)

@@ -6,14 +6,26 @@ import { BOS, SPECIAL, tokens } from "./bpe.js";
 import { SentenceForm, useTranslations } from "./translating.js";
 import { html, useMemo, useState } from "./vendor/preact.js";
 import { Bars, KINDS, WeightMap } from "./weight_map.js";
-import { Choice, Select, useId } from "./lib/controls.js";
+import { Choice, Select, useId, Views } from "./lib/controls.js";
 import { heat } from "./lib/colour.js";
-import { count, format, listed, ranking } from "./lib/format.js";
+import { format, listed, ranking } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { live, useTrait } from "./lib/model.js";
-import { anyText, oneOf, whole } from "./lib/state.js";
+import { anyText, flag, oneOf, whole } from "./lib/state.js";
 
 const ORDER = ["encoder", "self", "cross"];
+
+/** Heads to begin with, and what the chapter has measured of each. */
+const GUIDE = [
+  { name: "previous token", kind: "encoder", block: 1, head: 2,
+    says: "Half of its weight is on the previous token. Removing it raises the loss most." },
+  { name: "first token", kind: "self", block: 1, head: 3,
+    says: "0.37 of its weight is on the first token; uniform attention has 0.24 there." },
+  { name: "diffuse", kind: "self", block: 0, head: 0,
+    says: "Its weights are spread, yet removing it raises the loss by 0.041 nats." },
+  { name: "word alignment", kind: "cross", block: 2, head: 0,
+    says: "It aligns 18 of the chapter's 19 pairs of words, the most of all heads." },
+];
 
 /**
  * What a pair of a query i and a key j contributes to the mean over the queries of a head. `least`:
@@ -94,7 +106,7 @@ function SmallMap({ weights, hue }) {
 }
 
 /** All heads of one kind of attention: a row for each block, a column for each head. */
-function Heads({ kind, group, maps, values, selected, onSelect }) {
+function Gallery({ kind, group, maps, values, selected, onSelect }) {
   const { name, hue } = KINDS[kind];
   return html`<fieldset class="live-choice heads-kind" style=${{ "--heads": maps[0].length }}>
     <legend>${name[0].toUpperCase()}${name.slice(1)}</legend>
@@ -113,38 +125,30 @@ function Measures({ kind, weights }) {
   const even = uniform(kind, weights);
   return html`<table class="heads-measures">
     <caption>Means over the queries</caption>
-    <thead><tr><th scope="col">mean</th><th scope="col">this head</th><th scope="col">uniform</th></tr></thead>
+    <thead><tr><th scope="col">mean</th><th scope="col">head</th><th scope="col">uniform</th></tr></thead>
     <tbody>${Object.entries(MEASURES).filter(([, { kinds }]) => kinds.includes(kind)).map(([key, { name }]) =>
-      html`<tr key=${key}><th scope="row">${name}</th>
+      html`<tr key=${key}><th scope="row">${name.replace(/weight on the | in/, (found) => (found === " in" ? "," : ""))}</th>
         <td>${two(valueOf(key, weights))}</td><td>${two(valueOf(key, even))}</td></tr>`)}</tbody>
   </table>`;
 }
 
-/** The selected map with its tokens, its measures, and the largest weights of one query. */
-function Selected({ shown, kind, place, weights }) {
-  const [wanted, setQuery] = useState(0);
-  const inputs = [SPECIAL[BOS], ...shown.target.slice(0, -1)];
-  const [queries, keys] = {
-    encoder: [shown.source, shown.source], self: [inputs, inputs], cross: [shown.target, shown.source],
-  }[kind];
-  const query = Math.min(wanted, queries.length - 1);
+/** The map of a head, with squares of at most `largest` pixels, in a box that scrolls. */
+function HeadMap({ kind, place, weights, queries, keys, query, onSelect, largest }) {
   const row = weights[query];
+  const most = row.indexOf(Math.max(...row));
+  return html`<div class="heads-map" tabindex="0" role="group" aria-label="Map; it scrolls">
+    <${WeightMap} queries=${queries} keys=${keys} weights=${weights} selected=${query} onSelect=${onSelect}
+      hue=${KINDS[kind].hue} shade=${shade} largest=${largest}
+      label=${`Map of the weights of ${place}: a row for each of ${queries.length} queries, a column for each of `
+        + `${keys.length} keys. “${queries[query]}” attends most to “${keys[most]}” (${format(row[most], 3)}).`} />
+  </div>`;
+}
+
+/** The largest weights of one query. */
+function Largest({ kind, row, keys, query }) {
   const order = keys.map((_, j) => j).sort((a, b) => row[b] - row[a]);
-  return html`
-    <div class=${`heads-selected ${keys.length > 12 ? "live-drawing" : "live-columns"}`}>
-      <div><p class="heads-place">${place[0].toUpperCase()}${place.slice(1)}</p>
-        <${WeightMap} queries=${queries} keys=${keys} weights=${weights} selected=${query} onSelect=${setQuery}
-          hue=${KINDS[kind].hue} shade=${shade}
-          label=${`Map of the weights of ${place}: a row for each of ${queries.length} queries, a column for each of `
-            + `${keys.length} keys. “${queries[query]}” attends most to “${keys[order[0]]}” (${format(row[order[0]], 3)}).`} />
-      </div>
-      <${Measures} kind=${kind} weights=${weights} />
-    </div>
-    <div class="tra-tokens"><${Choice} label="Query" value=${query} onInput=${setQuery}
-      options=${queries.map((name, i) => [i, name])} /></div>
-    <div class=${`heads-weights heads-${kind}`}><${Bars} names=${["key", "weight"]}
-      entries=${order.slice(0, 5).map((j) => [keys[j], row[j]])}
-      label=${`The largest weights of the query “${queries[query]}”`} /></div>`;
+  return html`<div class=${`heads-weights heads-${kind}`}><${Bars} names=${["key", "weight"]}
+    entries=${order.slice(0, 5).map((j) => [keys[j], row[j]])} label=${`The largest weights of “${query}”`} /></div>`;
 }
 
 /** The value of the selected head, and the heads with the most extreme one; equal as printed is a tie. */
@@ -160,7 +164,7 @@ function describe(kind, measure, values, [block, head]) {
     two(all[extreme[0]])}${extreme.length > 1 ? " each" : ""}).`;
 }
 
-function Side({ model: widget }) {
+function Heads({ model: widget }) {
   const shipped = widget.get("shipped");
   const stored = widget.get("stored");
   const [text, setText] = useTrait(widget, "text");
@@ -169,6 +173,8 @@ function Side({ model: widget }) {
   const [wantedBlock, setBlock] = useTrait(widget, "block");
   const [head, setHead] = useTrait(widget, "head");
   const [measure, setMeasure] = useTrait(widget, "measure");
+  const [overview, setOverview] = useTrait(widget, "overview");
+  const [wantedQuery, setQuery] = useState(0);
   const [{ result, message }, setOutcome] = useState({});
   const translations = useTranslations(widget, shipped.name);
   const group = useId();
@@ -195,40 +201,72 @@ function Side({ model: widget }) {
       done.message ? { result, message: done.message } : { result: fromTranslation(text, done) }));
   };
   const { activity } = translations;
-  const status = message ?? activity?.text ?? (values[kind]
-    ? describe(kind, measure, values[kind], [block, head])
-    : `The number “${MEASURES[measure].name}” is not defined for the ${KINDS[kind].name}: select another number, or a head of ${
-      "another kind of attention"}.`);
+  const place = `${KINDS[kind].name}, ${placeOf([block, head])}`;
+  const guide = GUIDE.findIndex((each) => each.kind === kind && each.block === block && each.head === head);
+  const follow = (next) => {
+    setOverview(next === "all");
+    if (GUIDE[next]) select(GUIDE[next].kind, GUIDE[next].block, GUIDE[next].head);
+  };
+  const inputs = [SPECIAL[BOS], ...shown.target.slice(0, -1)];
+  const [queries, keys] = {
+    encoder: [shown.source, shown.source], self: [inputs, inputs], cross: [shown.target, shown.source],
+  }[kind];
+  const query = Math.min(wantedQuery, queries.length - 1);
+  const weights = shown.maps[kind][block][head];
+  const attends = ranking([...weights[query]], 3)[0];
+  const most = `${listed(attends.map((j) => `“${keys[j]}”`))} (${format(weights[query][attends[0]], 3)}${
+    attends.length > 1 ? " each" : ""})`;
+  const status = message ?? activity?.text ?? (!overview
+    ? `“${queries[query]}” attends most to ${most}. The mean entropy of the head is ${
+      two(valueOf("entropy", weights))} nats, that of uniform attention ${two(valueOf("entropy", uniform(kind, weights)))}.`
+    : values[kind] ? describe(kind, measure, values[kind], [block, head])
+      : `The number “${MEASURES[measure].name}” is not defined for the ${KINDS[kind].name}: select another number, or a head of ${
+        "another kind of attention"}.`);
+  const map = { kind, place, weights, queries, keys, query, onSelect: setQuery };
 
   const controls = html`
+    <${Choice} label="Head" value=${overview ? "all" : guide < 0 ? "selected" : guide} onInput=${follow}
+      options=${[...GUIDE.map(({ name }, i) => [i, name]), ["all", "all heads"],
+        ...(guide < 0 ? [["selected", "selected head"]] : [])]} />
     <${Select} label="Sentence" value=${result ? -1 : example} onInput=${choose}
       options=${[...stored.map((each, i) => [i, each.text]), ...(result ? [[-1, "your own sentence"]] : [])]} />
-    <${Select} label="Number below each map" value=${measure} onInput=${setMeasure}
-      options=${Object.entries(MEASURES).map(([key, { name }]) => [key, name])} />`;
+    ${overview
+      ? html`<${Select} key="measure" label="Number" value=${measure} onInput=${setMeasure}
+          options=${Object.entries(MEASURES).map(([key, { name }]) => [key, name])} />`
+      : html`<${Select} key="query" label="Query" value=${query} onInput=${setQuery}
+          options=${queries.map((name, i) => [i, name])} />`}
+    <details class="heads-own"><summary>Your own sentence</summary>
+      <${SentenceForm} shipped=${shipped} translations=${translations} text=${text} onInput=${setText}
+        onRun=${run} verb="compute the maps" rows=${1} /></details>`;
 
-  return html`<${Frame} above title="All heads side by side" controls=${controls} quiet=${activity !== null}
-    task=${html`find the encoder map with a line of strong colour just below the diagonal, and select it. The number
-      below it is the largest: its head attends to the previous token. Then load the model and type a sentence of
-      your own. Does the same head have the largest number?`}
-    shows=${html`Each map has a row for each query and a column for each key; the depth of the colour is the square root
+  return html`<${Frame} title="Attention heads" controls=${controls} quiet=${activity !== null} lines=${[2, 4]}
+    task=${html`look at the four named heads, then find the first of them among all heads.`}
+    shows=${html`A map has a row for each query and a column for each key; the depth of the colour is the square root
       of the weight. Most heads spread their weights, few have a simple pattern, and a map shows what a head attends
-      to, not what it is for. The decoder input is the greedy translation; nothing that you type leaves your browser.`}
+      to, not what it is for. The statements about the named heads are measured in this chapter on many sentences. The decoder input is the greedy translation; nothing that you type leaves your browser.`}
     status=${status}>
-    <${SentenceForm} shipped=${shipped} translations=${translations} text=${text} onInput=${setText} onRun=${run}
-      verb="compute the maps" rows=${1} />
-    <p class="heads-pair"><span lang=${shipped.codes[0]}>${shown.text}</span> → <span
-      lang=${shipped.codes[1]}>${shown.translation || "(no token)"}</span>${" "}<small>${count(shown.source.length)} source
-      tokens, ${count(shown.target.length)} generated tokens</small></p>
-    <p class="heads-note">A row of maps is a block, from the first to the last; a column is a head.</p>
-    <div class="heads-all">${ORDER.map((each) => html`<${Heads} key=${each} kind=${each} group=${group}
-      maps=${shown.maps[each]} values=${values[each]} selected=${each === kind ? [block, head] : null}
-      onSelect=${(b, h) => select(each, b, h)} />`)}</div>
-    <${Selected} shown=${shown} kind=${kind} weights=${shown.maps[kind][block][head]}
-      place=${`${KINDS[kind].name}, ${placeOf([block, head])}`} />
+    <p class="heads-pair"><b>Translation:</b> <span lang=${shipped.codes[1]}>${shown.translation || "(no token)"}</span></p>
+    <div class="heads-stack">
+      <div class="heads-one" hidden=${overview}>
+        <p class="heads-says"><b>${place[0].toUpperCase()}${place.slice(1)}.</b>${
+          guide >= 0 ? ` ${GUIDE[guide].says}` : ""}</p>
+        <${Views} label="View" together=${true} views=${[
+          ["map", html`<${HeadMap} ...${map} largest=${Math.max(13, Math.min(21, Math.floor(170 / queries.length)))} />`],
+          ["weights", html`<${Largest} kind=${kind} row=${weights[query]} keys=${keys} query=${queries[query]} />`],
+          ["means", html`<${Measures} kind=${kind} weights=${weights} />`],
+        ]} />
+      </div>
+      <div class="heads-all" hidden=${!overview}>
+        ${ORDER.map((each) => html`<${Gallery} key=${each} kind=${each} group=${group}
+          maps=${shown.maps[each]} values=${values[each]} selected=${each === kind ? [block, head] : null}
+          onSelect=${(b, h) => select(each, b, h)} />`)}
+        <${HeadMap} ...${map} largest=${13} />
+      </div>
+    </div>
   <//>`;
 }
 
-export const render = live(Side, (widget) => {
+export const render = live(Heads, (widget) => {
   const stored = widget.get("stored");
   const blocks = Object.values(stored[0].maps);
   return {
@@ -238,5 +276,6 @@ export const render = live(Side, (widget) => {
     block: whole(0, Math.max(...blocks.map(({ length }) => length)) - 1),
     head: whole(0, blocks[0][0].length - 1),
     measure: oneOf(Object.keys(MEASURES)),
+    overview: flag,
   };
 });

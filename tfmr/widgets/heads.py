@@ -1,4 +1,4 @@
-"""The attention heads of a trained translator side by side, with what each attends to."""
+"""The attention heads of a trained translator, with what each attends to."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,12 +41,13 @@ DIGITS = 3
 
 
 class HeadsFigure(LiveFigure):
-    """All attention maps of a trained translator for a sentence, one of them with its tokens.
+    """The attention maps of a trained translator for a sentence: of one head, or of all.
 
     The maps of a few sentences are part of the state. For other sentences the figure computes them
     in JavaScript (``tfmr/widgets/transformer.js``), after the reader has loaded the model. The
     decoder input is the greedy translation. The traits ``text``, ``example``, ``kind``, ``block``,
-    ``head`` and ``measure`` are synchronised with Python; blocks and heads are counted from 0.
+    ``head``, ``measure`` and ``overview`` are synchronised with Python; blocks and heads are
+    counted from 0.
 
     Args:
         sentences: the sentences whose maps are stored.
@@ -70,14 +71,16 @@ class HeadsFigure(LiveFigure):
     block = traitlets.Int().tag(sync=True)
     head = traitlets.Int().tag(sync=True)
     measure = traitlets.Enum(list(MEASURES)).tag(sync=True)
+    overview = traitlets.Bool().tag(sync=True)
+    """Whether all maps are shown instead of that of the selected head."""
 
     def __init__(
         self,
         sentences: Sequence[str] = SENTENCES,
         *,
         kind: str = "encoder",
-        block: int = 0,
-        head: int = 0,
+        block: int = 1,
+        head: int = 2,
         measure: str = "previous",
     ) -> None:
         require(len(sentences) > 0, "sentences must have at least one sentence, got none")
