@@ -12,7 +12,7 @@ from tfmr.widgets import MergesFigure
 
 def symbols(place: Locator) -> list[list[str]]:
     """The symbols in each of some rows."""
-    return [row.locator(".mer-symbol").all_inner_texts() for row in place.all()]
+    return [row.locator(".mer-symbol").all_text_contents() for row in place.all()]
 
 
 def agree(live: Locator, figure: MergesFigure) -> None:
@@ -22,8 +22,8 @@ def agree(live: Locator, figure: MergesFigure) -> None:
     merges = figure.merges()
     letters = sorted(set("".join(figure.spellings())))
     learned = ["".join(pair) for pair in merges[: figure.step]]
-    assert live.locator(".mer-vocabulary .mer-symbol").all_inner_texts() == letters + learned
-    after = live.locator(".mer-pairs [data-rank=next] .mer-symbol").all_inner_texts()
+    assert live.locator(".mer-vocabulary .mer-symbol").all_text_contents() == letters + learned
+    after = live.locator(".mer-pairs [data-rank=next] .mer-symbol").all_text_contents()
     assert [tuple(after)] == (merges[figure.step : figure.step + 1] or [()])
 
 
@@ -122,7 +122,7 @@ def test_what_is_left_out_is_stated(stage: Stage, live: Locator) -> None:
     many = " ".join(f"word{i}" for i in range(1500))
     live.get_by_label("Words to learn from").fill(f"{many} {'x' * 10_000}")
     live.get_by_label("Split").fill("y" * 30 + " z")
-    notes = " ".join(live.locator(".mer-note").all_inner_texts())
+    notes = " ".join(live.locator(".mer-note").all_text_contents())
     assert "first 20 different words; 1,480 parts of the text are left out" in notes
     assert "A word of more than 24 characters is left out." in notes
     assert "Only the first word is split." in notes

@@ -3,7 +3,7 @@
 
 import { html, useState } from "./vendor/preact.js";
 import { LIMITS, learnMerges, merge, readWords, splitText } from "./bpe_learning.js";
-import { Select, Stepper, useId } from "./lib/controls.js";
+import { Select, Stepper, useId, Views } from "./lib/controls.js";
 import { count, listed } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { live, useTrait } from "./lib/model.js";
@@ -75,7 +75,7 @@ function partsOf(symbols, pair) {
 
 /** The words as symbols: what the last merge made is filled, what is merged next is joined. */
 function Words({ words, pair, made }) {
-  return html`<section><p class="mer-caption">Words as symbols</p>
+  return html`<section class="mer-box" tabindex="0" aria-label="Words; the list scrolls"><p class="mer-caption">Words as symbols</p>
     <ul class="mer-words">${words.map(({ word, count: n, symbols }) => {
       const parts = partsOf(symbols, pair);
       return html`<li key=${word}><${Symbols} symbols=${symbols}
@@ -92,12 +92,12 @@ function sumOf(terms) {
   return products.join(" + ");
 }
 
-/** The pairs with their counts. The first one is merged next; those of the same count are its tie. */
-function Pairs({ pairs, tied }) {
+/** The pairs with their counts, and why the first one is merged next. Those of the same count are its tie. */
+function Pairs({ pairs, tied, why }) {
   const others = pairs.length - SHOWN_PAIRS;
   const note = (i) => (i === 0 ? "merged next" : i < tied ? "tie" : "");
-  return html`<section><table class="mer-pairs">
-      <caption>Pairs of adjacent symbols in all words</caption>
+  return html`<section class="mer-box" tabindex="0" aria-label="Pairs; the list scrolls"><table class="mer-pairs">
+      <caption>Pairs of adjacent symbols</caption>
       <thead><tr><th scope="col">pair</th><th scope="col">how often</th><th scope="col">
         <span class="mer-hidden">verdict</span></th></tr></thead>
       <tbody>${pairs.slice(0, SHOWN_PAIRS).map(({ pair, count: n, terms }, i) => html`<tr key=${pair.join("\0")}
@@ -109,6 +109,7 @@ function Pairs({ pairs, tied }) {
     </table>
     ${others > 0 && html`<p class="mer-hint">and ${plural(others, "other pair")}${
       tied > SHOWN_PAIRS ? `, ${count(tied - SHOWN_PAIRS)} of them in the tie` : ""}.</p>`}
+    <p class="mer-reason">${why}</p>
   </section>`;
 }
 
@@ -126,7 +127,8 @@ function reason(pairs, tied, vocabulary) {
 
 /** The symbols with their numbers, from the oldest to the newest. */
 function Vocabulary({ vocabulary, made }) {
-  return html`<section><p class="mer-caption">Vocabulary: ${plural(vocabulary.length, "symbol")}, the oldest first</p>
+  return html`<section class="mer-box" tabindex="0" aria-label="Vocabulary; the list scrolls">
+    <p class="mer-caption">Vocabulary: ${plural(vocabulary.length, "symbol")}</p>
     <ol class="mer-vocabulary">${vocabulary.map((symbol, i) => html`<li key=${symbol}>
       <span class="mer-number">${i + 1}</span><span class="mer-symbol"
         data-look=${symbol === made ? "new" : undefined} dir="auto">${visible(symbol)}</span></li>`)}</ol>
@@ -154,18 +156,18 @@ function notesOf({ long, more }, parts) {
 }
 
 /** How the new word is split by the merges so far. */
-function NewWord({ value, onInput, steps, vocabulary }) {
+function NewWord({ steps, vocabulary }) {
   const unknown = [...new Set(steps[0].symbols)].filter((symbol) => !vocabulary.includes(symbol));
   const look = (symbol) => (vocabulary.includes(symbol) ? undefined : "unknown");
-  return html`<section class="mer-new">
-    <${Field} label="Split another word" value=${value} onInput=${onInput} />
+  return html`<section class="mer-box mer-new" tabindex="0" aria-label="New word; the list scrolls"><div>
+    <p class="mer-caption">The new word, merge by merge</p>
     <ol class="mer-splits">${steps[0].symbols.length > 0 && steps.map(({ number, pair, symbols }) => html`<li key=${number}>
       <span class="mer-when">${number ? html`merge ${number}: ${quoted(pair)}` : "characters"}</span>
       <${Symbols} symbols=${symbols} look=${look} /></li>`)}</ol>
     ${unknown.length > 0 && html`<p class="mer-note">${listed(unknown.map((each) => `“${visible(each)}”`))}
       ${unknown.length > 1 ? " are" : " is"} in none of the words, so the vocabulary has no such symbol. Merging bytes
       instead of characters avoids this.</p>`}
-  </section>`;
+  </div></section>`;
 }
 
 function Merges({ model }) {
@@ -210,26 +212,26 @@ function Merges({ model }) {
   const options = EXAMPLES.map(({ name }) => [name, name]);
   const controls = html`
     <${Select} label="Example" value=${example} onInput=${choose} options=${[...options, [OWN, "your own words"]]} />
-    <${Field} label="Words to learn from (sing*5: “sing” occurs five times)" lines=${2} value=${text} onInput=${change} />
+    <${Field} label="Split a new word" value=${word} onInput=${setWord} />
+    <${Field} label="Words to learn from (sing*5: five times)" lines=${2} value=${text} onInput=${change} />
     ${last > 0 && html`<${Stepper} label="Merges" value=${step} max=${last} onInput=${setStep} onPlaying=${setPlaying}
       milliseconds=${1600} show=${(n) => `${n} of ${last}`} />`}`;
 
-  return html`<${Frame} above title="Byte-pair encoding, merge by merge" controls=${controls} quiet=${playing} status=${status}
-    task=${html`step through the merges and predict the next one from the counts. Then write your own words, and split
-      a word that is not among them.`}
+  const views = isEmpty ? [] : [
+    ["words", html`<${Words} words=${words} pair=${pairs[0]?.pair} made=${made} />`],
+    ["pairs", html`<${Pairs} pairs=${pairs} tied=${tied} why=${end || reason(pairs, tied, vocabulary)} />`],
+    ["symbols", html`<${Vocabulary} vocabulary=${vocabulary} made=${made} />`],
+    ["new word", html`<${NewWord} steps=${steps} vocabulary=${vocabulary} />`],
+  ];
+  return html`<${Frame} title="Byte-pair encoding" controls=${controls} quiet=${playing} status=${status} lines=${[2, 4]}
+    task="step through the merges, and predict the next one from the counts of the pairs."
     shows=${html`Each merge replaces the most frequent pair everywhere by a new symbol and adds this symbol
-      to the vocabulary. Frequent
+      to the vocabulary, which has the oldest symbols first. Frequent
       words and stems become single symbols; an unseen word is split into known parts by the same merges in the same
-      order. This figure merges characters; the package's tokenizer merges bytes.`}>
+      order: write your own words, and split a word that is not among them. This figure merges characters; the package's tokenizer merges bytes.`}>
     ${notesOf(read, parts).map((note) => html`<p class="mer-note" key=${note}>${note}</p>`)}
-    ${isEmpty ? html`<p class="mer-note">Write a few words, such as “sing singing ring”.</p>` : html`
-      <div class="mer-columns">
-        <${Words} words=${words} pair=${pairs[0]?.pair} made=${made} />
-        ${pairs.length > 0 && html`<${Pairs} pairs=${pairs} tied=${tied} />`}
-      </div>
-      <p class="mer-reason">${end || reason(pairs, tied, vocabulary)}</p>
-      <${Vocabulary} vocabulary=${vocabulary} made=${made} />`}
-    <${NewWord} value=${word} onInput=${setWord} steps=${steps} vocabulary=${vocabulary} />
+    ${isEmpty ? html`<p class="mer-note">Write a few words, such as “sing singing ring”.</p>`
+      : html`<div class="mer-views"><${Views} label="View" together=${true} views=${views} /></div>`}
   <//>`;
 }
 
