@@ -213,13 +213,13 @@ RULES = (CONTRAST, NAMELESS, OVERFLOW, CLIPPED, OUTSIDE, LOW, SMALL, SPLIT)
 
 def operate(live: Locator) -> None:
     """Change the value of every control of a figure."""
-    for box in live.locator("input[type=checkbox]").all():
+    for box in live.locator("input[type=checkbox]:visible").all():
         box.click()
-    for box in live.locator("input[type=range]").all():
+    for box in live.locator("input[type=range]:visible").all():
         box.press("End")
         box.press("ArrowLeft")
-    for i in range(live.locator("select").count()):
-        box = live.locator("select").nth(i)
+    for i in range(live.locator("select:visible").count()):
+        box = live.locator("select:visible").nth(i)
         box.select_option(index=min(1, box.locator("option").count() - 1))
     # A choice can show other choices.
     choices = live.locator("fieldset.live-choice:visible")
@@ -249,8 +249,8 @@ def numbers(text: str) -> list[float]:
 
 
 def cells(table: Locator) -> list[list[float]]:
-    """The numbers in the cells of a matrix, row by row."""
-    rows = [row.locator("td").all_inner_texts() for row in table.locator("tbody tr").all()]
+    """The numbers in the cells of a matrix, row by row, also of one that is hidden."""
+    rows = [row.locator("td").all_text_contents() for row in table.locator("tbody tr").all()]
     return [[numbers(text)[0] for text in row] for row in rows]
 
 

@@ -44,7 +44,7 @@ def agree(live: Locator, expected: AttentionFigure) -> None:
 @pytest.mark.parametrize("causal", [True, False])
 def test_numbers_are_those_of_the_package(stage: Stage, scaled: bool, causal: bool) -> None:
     live = stage.show(figure())
-    live.get_by_label("divide by").set_checked(scaled)
+    live.get_by_label("÷ √dk").set_checked(scaled)
     live.get_by_label("causal mask").set_checked(causal)
     for selected, token in enumerate(TOKENS):
         choose(live, "Query", token)
@@ -61,23 +61,23 @@ def test_numbers_are_those_of_the_package(stage: Stage, scaled: bool, causal: bo
 )
 def test_a_vector_can_be_changed(stage: Stage, vector: str, changes: dict[str, object]) -> None:
     live = stage.show(figure())
-    live.get_by_label("Vector", exact=True).select_option(label=vector)
+    live.get_by_label("Change").select_option(label=vector)
     live.locator(".att-editor input[type=range]").last.fill("1.5")
     agree(live, figure(**changes))
 
 
 def test_a_dot_product_can_be_set(phone_stage: Stage) -> None:
     live = phone_stage.show(figure())
-    choose(live, "Change", "dot products")
+    live.get_by_label("Change").select_option("dot products")
     agree(live, figure())
-    live.get_by_label("dot product with “am”").fill("-4")
+    live.get_by_role("slider", name="“am”").fill("-4")
     changed = figure()
     changed.dot_products = [[1.0, -4.0, 3.0], [1.0, 0.0, 1.0], [1.0, -1.0, 0.0]]
     agree(live, changed)
     live.get_by_label("causal mask").check()
     changed.causal = True
     agree(live, changed)
-    choose(live, "Change", "vectors")
+    live.get_by_label("Change").select_option("query of “I”")
     agree(live, figure(causal=True))
 
 
@@ -143,16 +143,16 @@ def test_the_status_reads_a_tie_as_a_tie_and_announces_no_change(stage: Stage) -
     assert status(live).startswith(
         f"“am” attends equally to “I” and “good” ({weights[0]:.3f} each), then to “am”"
     )
-    choose(live, "Change", "dot products")
+    live.get_by_label("Change").select_option("dot products")
     expect(live.get_by_role("status")).to_have_text(re.compile("Unchanged: “am” attends equally"))
 
 
 def test_reset_restores_everything(stage: Stage) -> None:
     live = stage.show(figure())
     stage.check_reset(live)
-    live.get_by_label("Vector", exact=True).select_option(label="key of “good”")
+    live.get_by_label("Change").select_option(label="key of “good”")
     live.get_by_role("button", name="Reset").click()
-    selector = live.get_by_label("Vector", exact=True)
+    selector = live.get_by_label("Change")
     assert selector.evaluate("e => e.selectedOptions[0].label") == "query of “I”"
 
 

@@ -109,7 +109,7 @@ def test_a_print_has_the_drawing_without_controls(stage: Stage) -> None:
     live = stage.show(figure())
     expect(live.locator(".live-shows p")).to_be_hidden()
     live.page.emulate_media(media="print")
-    for hidden in (".live-controls", ".live-task", ".att-editor"):
+    for hidden in (".live-controls", ".live-task"):
         expect(live.locator(hidden)).to_be_hidden()
     for shown in (".live-title", ".att-steps", ".live-status", ".live-shows p"):
         expect(live.locator(shown)).to_be_visible()
@@ -128,9 +128,9 @@ def test_a_change_is_announced_once_and_no_change_each_time(stage: Stage) -> Non
     )
     text = status(live)
     live.get_by_label("causal mask").check()
-    for n, choice in enumerate(("dot products", "vectors"), start=1):
+    for n, choice in enumerate(("dot products", "query of “I”"), start=1):
         live.page.wait_for_function("n => window.announced.length === n", arg=n)
-        live.get_by_role("radio", name=choice).check()
+        live.get_by_label("Change").select_option(choice)
     live.page.wait_for_function("() => window.announced.length === 3")
     announced = live.page.evaluate("window.announced")
     assert [line.startswith("Unchanged: ") for line in announced] == [False, True, True]

@@ -11,7 +11,9 @@ FIGURES = (
     "01-sequences-and-recurrence-1",
     "02-gates-1",
     "02-gates-2",
+    "04-self-attention-1",
     "07-add-norm-feed-forward-1",
+    "index-1",
 )
 """The places of the figures, as their pages to embed are named."""
 SCREENS = {1280: (640, {}), 390: (760, PHONE)}

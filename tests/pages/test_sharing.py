@@ -67,8 +67,8 @@ def test_a_link_has_what_the_reader_changed_and_shows_it_again(stage: Stage) -> 
 
 def test_a_link_opens_by_keyboard_and_changes_the_figure_of_an_open_page(stage: Stage) -> None:
     live = stage.show(figure())
-    choose(live, "Change", "dot products")
-    live.get_by_label("dot product with “am”").fill("4.5")
+    live.get_by_label("Change").select_option("dot products")
+    live.get_by_role("slider", name="“am”").fill("4.5")
     products = cells(live.locator(".att-steps"))
     tool(live, "Share").focus()
     press(live.page, "Enter", "Tab")
@@ -80,7 +80,7 @@ def test_a_link_opens_by_keyboard_and_changes_the_figure_of_an_open_page(stage: 
     tool(live, "Reset").click()
     expect(live.locator(".live-panel")).to_have_count(0)
     live.page.evaluate("link => { window.same = true; location.href = link; }", link)
-    expect(live.get_by_label("dot product with “am”")).to_have_value("4.5")
+    expect(live.get_by_role("slider", name="“am”")).to_have_value("4.5")
     assert cells(live.locator(".att-steps")) == products
     assert live.page.evaluate("window.same && document.querySelectorAll('.live').length") == 1
 

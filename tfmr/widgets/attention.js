@@ -30,6 +30,7 @@ const three = (number) => format(number, 3);
 const factor = (number) => (number < 0 ? `(${two(number)})` : two(number));
 const [PRODUCT, DIVIDED, MASKED, WEIGHT] = [0, 1, 2, 3];
 const OUTPUT = "output";
+const PRODUCTS = "dot products";
 
 /** A sum of products in words: 0.50·1.20 + 1.00·(−0.30). */
 function sumOfProducts(left, right, show = factor) {
@@ -83,35 +84,21 @@ function describe(tokens, i, weights) {
   return `“${tokens[i]}” ${most} ${named(first)} (${part(first)})${next}. The ${tokens.length} weights sum to 1.`;
 }
 
-/** A selector of a vector, and a slider for each of its components. */
-function VectorEditor({ state, set }) {
-  const { tokens, selected } = state;
-  const [choice, choose] = useState("q");
-  const options = [["q", `query of “${tokens[selected]}”`],
-    ...tokens.map((token, j) => [`k${j}`, `key of “${token}”`]),
-    ...tokens.map((token, j) => [`v${j}`, `value of “${token}”`])];
+/** A slider for each component of a vector, or for the dot product with each key. */
+function Editor({ state, set, choice }) {
+  const { selected: i, dot_products: products } = state;
+  if (products) {
+    const change = (j, number) => set.dot_products(products.with(i, products[i].with(j, number)));
+    return products[i].map((product, j) => html`<${Range} key=${j} label=${`“${state.tokens[j]}”`}
+      value=${product} min=${-10} max=${10} step=${0.1} digits=${2} onInput=${(next) => change(j, next)} />`);
+  }
   const matrix = choice[0];
-  const row = matrix === "q" ? selected : Number(choice.slice(1));
+  const row = matrix === "q" ? i : Number(choice.slice(1));
   const change = (c, number) =>
-    set[matrix](state[matrix].map((line, i) => (i === row ? line.with(c, number) : line)));
-  return html`<fieldset class="att-editor att-vector">
-    <legend>Change the numbers</legend>
-    <${Select} label="Vector" value=${choice} onInput=${choose} options=${options} />
-    ${state[matrix][row].map((number, c) => html`<${Range} key=${choice + c}
-      label=${html`<i>${matrix}</i><sub>${c + 1}</sub>`} value=${number} min=${-4} max=${4} step=${0.1}
-      digits=${2} onInput=${(next) => change(c, next)} />`)}
-  </fieldset>`;
-}
-
-/** A slider for the dot product with each key. */
-function ProductEditor({ state, set }) {
-  const { tokens, selected: i, dot_products: products } = state;
-  const change = (j, number) => set.dot_products(products.with(i, products[i].with(j, number)));
-  return html`<fieldset class="att-editor">
-    <legend>Change the dot products of “${tokens[i]}”</legend>
-    ${products[i].map((product, j) => html`<${Range} key=${j} label=${`dot product with “${tokens[j]}”`}
-      value=${product} min=${-10} max=${10} step=${0.1} digits=${2} onInput=${(next) => change(j, next)} />`)}
-  </fieldset>`;
+    set[matrix](state[matrix].map((line, j) => (j === row ? line.with(c, number) : line)));
+  return state[matrix][row].map((number, c) => html`<${Range} key=${choice + c}
+    label=${html`<i>${matrix}</i><sub>${c + 1}</sub>`} value=${number} min=${-4} max=${4} step=${0.1}
+    digits=${2} onInput=${(next) => change(c, next)} />`);
 }
 
 function Bench({ model }) {
@@ -126,38 +113,49 @@ function Bench({ model }) {
   const all = tokens.map((_, row) => attend(state, row));
   const steps = all[i];
   const largest = Math.max(1e-9, ...state.v.flat().map(Math.abs));
-  const edit = (what) => set.dot_products(
-    what === "dot products" ? all.map(({ products }) => products) : null);
+  const [choice, choose] = useState("q");
+  const [isAll, showAll] = useState(false);
+  const vectors = [["q", `query of “${tokens[i]}”`], ...tokens.map((token, j) => [`k${j}`, `key of “${token}”`]),
+    ...tokens.map((token, j) => [`v${j}`, `value of “${token}”`])];
+  const edit = (what) => {
+    if (what !== PRODUCTS) choose(what);
+    set.dot_products(what === PRODUCTS ? all.map(({ products }) => products) : null);
+  };
 
   const controls = html`
     <${Choice} label="Query" value=${i} onInput=${set.selected} options=${tokens.map((token, j) => [j, token])} />
-    <${Choice} label="Change" value=${state.dot_products ? "dot products" : "vectors"} onInput=${edit}
-      options=${["vectors", "dot products"].map((each) => [each, each])} />
-    <${Check} label=${html`divide by √<i>d</i><sub>k</sub>`} value=${state.scaled} onInput=${set.scaled} />
-    <${Check} label="causal mask" value=${state.causal} onInput=${set.causal} />`;
+    <${Select} label="Change" value=${state.dot_products ? PRODUCTS : choice} onInput=${edit}
+      options=${[...vectors, [PRODUCTS, PRODUCTS]]} />
+    <div class="att-editor" role="group" aria-label=${state.dot_products ? `Dot product of “${tokens[i]}” with` : "Components"}>
+      <${Editor} state=${state} set=${set} choice=${choice} /></div>
+    <${Check} label=${html`÷ √<i>d</i><sub>k</sub>`} value=${state.scaled} onInput=${set.scaled} />
+    <${Check} label="causal mask" value=${state.causal} onInput=${set.causal} />
+    <span class="att-choose"><${Check} label="all queries" value=${isAll} onInput=${showAll} /></span>`;
 
-  return html`<${Frame} above title="Attention, step by step" controls=${controls}
-    task="select a number in the tables to see how it is computed, then change a vector, the scaling or the mask."
+  return html`<${Frame} title="Attention step by step" controls=${controls} above=${tokens.length > 6}
+    task="select a number in the tables."
     shows=${html`A weight depends on all scores: raising one score lowers every other weight of that query. The
-      output is a weighted average of the values.`}
+      output is a weighted average of the values. Select a number to see how it is computed. Change a vector, the scaling or the mask, or set the dot products
+      yourself.`}
     status=${describe(tokens, i, steps.weights)}>
-    <div class="att-steps"><${Matrix} label=${`Attention of “${tokens[i]}”, from dot products to weights`}
-      corner="key" rows=${tokens} columns=${[html`<i>q</i> · <i>k</i>`, html`÷ √<i>d</i><sub>k</sub>`, "mask", "softmax"]}
-      values=${tokens.map((_, j) => [steps.products[j], steps.divided[j], steps.masked[j], steps.weights[j]])}
-      selected=${step === OUTPUT ? null : [at, step]} onSelect=${([j, column]) => pick([column, j])}
-      text=${(value, _, column) => (column === WEIGHT ? three(value) : two(value))}
-      colour=${(value, _, column) => (column === WEIGHT ? heat(value) : "var(--live-page)")}
-      hidden=${(j, column) => column >= MASKED && steps.masked[j] === -Infinity} /></div>
-    <div class="att-output"><${Matrix} label="Output: the weighted sum of the values" rows=${["output"]} columns=${[]}
-      values=${[steps.output]} selected=${step === OUTPUT ? [0, at] : null} onSelect=${([, c]) => pick([OUTPUT, c])}
-      colour=${(value) => signedHeat(value, largest)} /></div>
-    <${Arithmetic} state=${state} steps=${steps} step=${step} at=${at} />
-    <div class=${tokens.length > 6 ? "live-drawing" : "live-columns"}>
-      <div class="att-map"><${Matrix} label="Weights of all queries (rows)" rows=${tokens} columns=${tokens}
+    <div class=${`att-views ${tokens.length > 6 ? "att-long" : ""} ${isAll ? "att-all" : ""}`}>
+      <div class="att-one">
+        <div class="att-steps"><${Matrix} label=${`Attention of “${tokens[i]}”, from dot products to weights`}
+          corner="key" rows=${tokens} columns=${[html`<i>q</i> · <i>k</i>`, html`÷ √<i>d</i><sub>k</sub>`, "mask", "softmax"]}
+          values=${tokens.map((_, j) => [steps.products[j], steps.divided[j], steps.masked[j], steps.weights[j]])}
+          selected=${step === OUTPUT ? null : [at, step]} onSelect=${([j, column]) => pick([column, j])}
+          text=${(value, _, column) => (column === WEIGHT ? three(value) : two(value))}
+          colour=${(value, _, column) => (column === WEIGHT ? heat(value) : "var(--live-page)")}
+          hidden=${(j, column) => column >= MASKED && steps.masked[j] === -Infinity} /></div>
+        <div class="att-output"><${Matrix} label="Weighted sum of values" rows=${["output"]} columns=${[]}
+          values=${[steps.output]} selected=${step === OUTPUT ? [0, at] : null} onSelect=${([, c]) => pick([OUTPUT, c])}
+          colour=${(value) => signedHeat(value, largest)} /></div>
+        <${Arithmetic} state=${state} steps=${steps} step=${step} at=${at} />
+      </div>
+      <div class="att-map"><${Matrix} label="Weights of all queries" rows=${tokens} columns=${tokens}
         corner="" values=${all.map(({ weights }) => weights)} selected=${step === WEIGHT ? [i, at] : null}
         hidden=${(row, j) => state.causal && j > row}
         onSelect=${([row, j]) => { set.selected(row); pick([WEIGHT, j]); }} /></div>
-      <${state.dot_products ? ProductEditor : VectorEditor} state=${state} set=${set} />
     </div>
   <//>`;
 }
