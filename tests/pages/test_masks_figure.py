@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.pages.live import Stage, choose, numbers, press, status
+from tests.pages.live import Stage, numbers, press, status
 from tests.widgets.test_masks import TOKENS
 from tfmr.widgets import MasksFigure
 from tfmr.widgets.masks import CAUSAL, PADDING
@@ -28,9 +28,9 @@ def test_numbers_are_those_of_the_package(stage: Stage) -> None:
     masks = [*((causal, "none") for causal in CAUSAL), *(("causal", each) for each in PADDING[1:])]
     for i, (causal, padding) in enumerate(masks):
         replaced = (1, 4)[i % 2]
-        choose(live, "Causal mask", causal)
-        choose(live, "Padding mask", padding)
-        choose(live, "Replace the token", f"{replaced} {TOKENS[replaced]}")
+        live.get_by_label("Causal mask").select_option(label=causal)
+        live.get_by_label("Padding mask").select_option(label=padding)
+        live.get_by_label("Replace the token").select_option(label=f"{replaced} {TOKENS[replaced]}")
         agree(live, MasksFigure(TOKENS, causal=causal, padding=padding, replaced=replaced))
 
 
@@ -62,9 +62,8 @@ def test_the_verdict(stage: Stage) -> None:
 
 def test_keyboard_and_mouse_operate_it(phone_stage: Stage) -> None:
     live = phone_stage.show(MasksFigure(TOKENS))
-    group = live.get_by_role("group", name="Causal mask")
-    group.get_by_role("radio", name="causal", exact=True).focus()
-    press(live.page, "ArrowRight")
+    live.get_by_label("Causal mask").focus()
+    press(live.page, "ArrowDown")
     agree(live, MasksFigure(TOKENS, causal="off by one"))
     live.locator("[role=gridcell]").first.focus()
     press(live.page, "ArrowDown", "ArrowRight", "ArrowRight")
@@ -75,15 +74,15 @@ def test_keyboard_and_mouse_operate_it(phone_stage: Stage) -> None:
     expect(live.locator(".masks-cell")).to_have_text(
         "Query 0 “<bos>”, key 5 “<pad>”: hidden by the causal mask and the padding mask."
     )
-    choose(live, "Padding mask", "none")
-    choose(live, "Replace the token", f"4 {TOKENS[4]}")
+    live.get_by_label("Padding mask").select_option(label="none")
+    live.get_by_label("Replace the token").select_option(label=f"4 {TOKENS[4]}")
     agree(live, MasksFigure(TOKENS, causal="off by one", padding="none", replaced=4))
 
 
 def test_no_change_is_announced(stage: Stage) -> None:
     live = stage.show(MasksFigure(TOKENS, replaced=4))
     before = status(live)
-    choose(live, "Causal mask", "none")
+    live.get_by_label("Causal mask").select_option(label="none")
     expect(live.get_by_role("status")).to_have_text(f"Unchanged: {before}")
     assert numbers(before) == [4.0]
 

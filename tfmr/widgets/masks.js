@@ -2,7 +2,7 @@
 // tfmr/widgets/masks.py computes the same with the masks of tfmr/attention.py.
 
 import { html, useState } from "./vendor/preact.js";
-import { Choice } from "./lib/controls.js";
+import { Select } from "./lib/controls.js";
 import { format, listed } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { Matrix } from "./lib/matrix.js";
@@ -84,20 +84,20 @@ const VERDICTS = {
   leak: "leak",
   lost: "should change",
   ignored: "padding",
-  NaN: "not a number",
+  NaN: "0 ÷ 0",
 };
 
 function Changes({ state, changes, verdicts }) {
   const largest = Math.max(1e-9, ...changes.filter(Number.isFinite));
   return html`<table class="masks-changes">
     <caption>Change of each output</caption>
-    <thead><tr><th scope="col">output</th><th scope="col">distance</th><th scope="col">verdict</th></tr></thead>
+    <thead><tr><th scope="col"><span>output</span></th><th scope="col">change</th></tr></thead>
     <tbody>${state.tokens.map((token, i) => html`<tr key=${i} data-verdict=${verdicts[i]}>
-      <th scope="row">${i} ${token}</th>
+      <th scope="row"><span>${i} ${token}</span></th>
       <td class="live-cell"><span class="masks-bar live-moves"
         style=${{ inlineSize: `${(100 * (changes[i] || 0)) / largest}%` }}></span><span
-        class="masks-number">${Number.isNaN(changes[i]) ? "NaN" : format(changes[i], 3)}</span></td>
-      <td>${VERDICTS[verdicts[i]]}</td>
+        class="masks-number">${Number.isNaN(changes[i]) ? "NaN" : format(changes[i], 3)}</span>
+        <span class="masks-verdict">${VERDICTS[verdicts[i]]}</span></td>
     </tr>`)}</tbody>
   </table>`;
 }
@@ -119,29 +119,29 @@ function Masks({ model }) {
 
   const named = (names) => names.map((name) => [name, name]);
   const controls = html`
-    <${Choice} label="Stack" value=${state.stack} onInput=${set.stack} options=${named(STACKS)} />
-    <${Choice} label="Causal mask" value=${state.causal} onInput=${set.causal} options=${named(Object.keys(CAUSAL))} />
-    <${Choice} label="Padding mask" value=${state.padding} onInput=${set.padding} options=${named(Object.keys(PADDING))} />
-    <${Choice} label="Replace the token" value=${state.replaced} onInput=${set.replaced}
+    <${Select} label="Stack" value=${state.stack} onInput=${set.stack} options=${named(STACKS)} />
+    <${Select} label="Causal mask" value=${state.causal} onInput=${set.causal} options=${named(Object.keys(CAUSAL))} />
+    <${Select} label="Padding mask" value=${state.padding} onInput=${set.padding} options=${named(Object.keys(PADDING))} />
+    <${Select} label="Replace the token" value=${state.replaced} onInput=${set.replaced}
       options=${tokens.map((token, i) => [i, `${i} ${token}`])} />`;
 
-  return html`<${Frame} above title="Masks, and what leaks without them" controls=${controls}
-    task=${html`switch the causal mask to <i>off by one</i>, then to <i>none</i>. Restore it, replace a padding token,
-      and remove the padding mask, in the decoder and in the encoder.`}
+  return html`<${Frame} title="Masks and leaks" controls=${controls}
+    lines=${[2, 5]}
+    task=${html`switch the causal mask to <i>off by one</i>, then to <i>none</i>, and see which outputs change.`}
     shows=${html`An output may depend only on what its mask allows. To test a mask, replace an input and see which
-      outputs change. If the padding is at the end, the causal mask also hides it from every token.`}
+      outputs change. Replace a padding token, too, and remove the padding mask, in the decoder and in the encoder. If the padding is at the end, the causal mask also hides it from every token.`}
     status=${describe(state, changes, verdicts)}>
-    <div class=${tokens.length > 6 ? "live-drawing" : "live-columns"}>
+    <div class="masks-columns">
       <div class="masks-weights">
-        <${Matrix} label="Attention weights; hatched: hidden by the mask" rows=${tokens} columns=${tokens}
+        <${Matrix} label="Weights; hatched: hidden" rows=${tokens} columns=${tokens}
           values=${weights} selected=${[row, column]} onSelect=${pick} hidden=${(i, j) => !mask[i][j]}
           text=${(value, i, j) => (mask[i][j] ? format(value, 2) : Number.isNaN(value) ? "NaN" : "0")}
           colour=${(value) => heat(value)} />
-        <p class="masks-cell">Query ${row} “${tokens[row]}”, key ${column} “${tokens[column]}”: ${
-          reasons.length ? `hidden by ${listed(reasons)}.` : `allowed, weight ${format(weights[row][column], 3)}.`}</p>
       </div>
       <${Changes} state=${state} changes=${changes} verdicts=${verdicts} />
     </div>
+    <p class="masks-cell">Query ${row} “${tokens[row]}”, key ${column} “${tokens[column]}”: ${
+      reasons.length ? `hidden by ${listed(reasons)}.` : `allowed, weight ${format(weights[row][column], 3)}.`}</p>
   <//>`;
 }
 
