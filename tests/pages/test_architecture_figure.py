@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.pages.conftest import SITE, Visit
-from tests.pages.live import Stage, choose, numbers, press, status
+from tests.pages.live import Stage, numbers, press, status
 from tests.widgets.test_architecture import SMALL, figure
 from tfmr.config import TransformerConfig
 from tfmr.figures.map import PARTS
@@ -31,30 +31,32 @@ def agree(live: Locator, expected: ArchitectureFigure, parts: range = range(len(
         costs = measured.get(kind, (0, 0))
         for i, name in enumerate(("parameters", "FLOPs")):
             cells = live.locator(f"[data-cost={name}] td")
-            [one] = numbers(cells.first.locator("b").inner_text())
+            [one] = numbers(cells.first.locator("b").text_content() or "")
             blocks = (
                 1
                 if kind in ONE_BLOCK
                 else sizes["n_encoder" if PARTS[part].side == "encoder" else "n_decoder"]
             )
             assert one * blocks == costs[i], (kind, name)
-            share = numbers(cells.last.inner_text()) or [0.0]
+            share = numbers(cells.last.text_content() or "") or [0.0]
             assert share == pytest.approx([100 * costs[i] / total[i]], abs=0.051), (kind, name)
 
 
 def test_costs_are_those_of_the_package(stage: Stage) -> None:
     live = stage.show(figure())
-    live.get_by_label("Source tokens").fill("3")
-    live.get_by_label("Target tokens").fill("128")
+    live.get_by_role("slider", name="Source").fill("3")
+    live.get_by_role("slider", name="Target").fill("128")
     agree(live, figure(source_length=3, target_length=128))
 
 
 def test_another_model(stage: Stage) -> None:
     live = stage.show(figure())
-    choose(live, "Model", "base")
+    live.get_by_label("Model", exact=True).select_option(label="base")
     agree(live, figure(model="base"), range(2, 8))
     assert "63.1 million" in status(live)
-    assert "d_model 512, 8 heads, d_ff 2048, 6 + 6 blocks, 37,000 tokens" in live.inner_text()
+    assert "d_model 512, 8 heads, d_ff 2048, 6 + 6 blocks, 37,000 tokens" in str(
+        live.locator(".live-shows").text_content()
+    )
 
 
 SHAPES = {
@@ -72,7 +74,7 @@ def test_shapes(stage: Stage) -> None:
     live = stage.show(figure(source_length=9, target_length=5))
     for part, shapes in SHAPES.items():
         select(live, part)
-        assert live.locator(".arch-shapes td").all_inner_texts() == shapes
+        assert live.locator(".arch-shapes td").all_text_contents() == shapes
 
 
 def test_point_click_and_arrow_keys(phone_stage: Stage) -> None:
@@ -92,7 +94,7 @@ def test_point_click_and_arrow_keys(phone_stage: Stage) -> None:
     expect(title).to_have_text("Output projection")
     assert status(live).startswith("Output projection: 800 parameters")
     expect(live.locator(".arch-block[tabindex='0']")).to_be_focused()
-    choose(live, "Model", "base")
+    live.get_by_label("Model", exact=True).select_option(label="base")
     agree(live, figure(model="base"), range(14, 20))
 
 
@@ -109,7 +111,7 @@ def test_residual_connections_and_the_encoder_output_have_their_colours(stage: S
 def test_colours_show_the_share_of_the_costs(stage: Stage) -> None:
     live = stage.show(figure(model="base"))
     before = status(live)
-    choose(live, "Colour by", "FLOPs")
+    live.get_by_label("Colour by", exact=True).select_option(label="FLOPs")
     expect(live.get_by_role("status")).to_have_text(f"Unchanged: {before}")
     fills = [
         numbers(str(box.evaluate("e => e.style.fill")).split("calc(")[1])[0]

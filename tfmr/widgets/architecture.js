@@ -2,7 +2,7 @@
 // tfmr/widgets/architecture.py counts the same in the package's model.
 
 import { html, useState } from "./vendor/preact.js";
-import { Choice, Range, Select } from "./lib/controls.js";
+import { Range, Select, Views } from "./lib/controls.js";
 import { count, format } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { clamp } from "./lib/math.js";
@@ -98,6 +98,7 @@ function inWords(number) {
   return unit ? `${format(number / unit[0], 1)} ${unit[1]}` : count(number);
 }
 
+const inTokens = (number) => `${number} ${number === 1 ? "token" : "tokens"}`;
 const percent = (part, whole) => `${format((100 * part) / whole, 1)} %`;
 const shape = (parts) => (parts.length > 1 ? `(${parts.join(", ")})` : String(parts[0]));
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
@@ -161,9 +162,8 @@ function ArchitectureMap({ drawing, part, select, preview, fillOf }) {
 /** The table of costs: the number of one block, of all blocks, and the share of the model. */
 function Costs({ kind, total }) {
   const line = (name, [formula, number], whole) => html`<tr data-cost=${name}>
-    <th scope="row">${name}</th>
-    <td><b>${count(number)}</b><small>${formula}</small>
-      ${number > 0 && kind.times > 1 && html`<small>in each of ${kind.times} blocks</small>`}</td>
+    <th scope="row">${name}<small>${formula}</small></th>
+    <td><b>${count(number)}</b>${number > 0 && kind.times > 1 && html`<small>× ${kind.times} blocks</small>`}</td>
     <td>${number > 0 ? percent(number * kind.times, whole) : "–"}</td>
   </tr>`;
   return html`<table class="arch-costs">
@@ -180,7 +180,8 @@ function Costs({ kind, total }) {
 function Details({ block, kind, total, length }) {
   const named = (parts) => shape(parts.map((part) => (part === "n" ? length : part)));
   const source = sourceAddress(block.source);
-  const row = (name, value) => html`<tr><th scope="row">${name}</th><td>${value}</td></tr>`;
+  const name = block.source.split(".").at(-1);
+  const row = (label, value) => html`<tr><th scope="row">${label}</th><td>${value}</td></tr>`;
   return html`<div class="arch-details">
     <p class="arch-title">${nameOf(block)} <span>${sideOf(block)}</span></p>
     <p>${capital(kind.does)}.</p>
@@ -195,7 +196,7 @@ function Details({ block, kind, total, length }) {
     </table>
     <${Costs} kind=${kind} total=${total} />
     <p class="arch-links"><a href=${chapterAddress(block.file)}>Chapter ${block.chapter}</a>${" "}
-      ${source ? html`<a href=${source}><code>${block.source}</code></a>` : html`<code>${block.source}</code>`}</p>
+      ${source ? html`<a href=${source}><code>${name}</code></a>` : html`<code>${name}</code>`}</p>
   </div>`;
 }
 
@@ -228,37 +229,31 @@ function Architecture({ model }) {
   const { d_model, n_heads, d_ff, n_encoder, n_decoder, vocab } = sizes;
 
   const controls = html`
-    <${Choice} label="Model" value=${name} onInput=${setName} options=${models.map((each) => [each.name, each.name])} />
-    <${Choice} label="Colour by" value=${colour} onInput=${setColour}
+    <${Select} label="Model" value=${name} onInput=${setName} options=${models.map((each) => [each.name, each.name])} />
+    <${Select} label="Colour by" value=${colour} onInput=${setColour}
       options=${COLOURS.map((each) => [each, each])} />
     <${Select} label="Part" value=${part} onInput=${select}
       options=${drawing.blocks.map((each, i) => [i, `${i + 1}. ${each.name} ${sideOf(each)}`])} />
-    <${Range} label="Source tokens" value=${S} onInput=${setS} min=${1} max=${LONGEST} />
-    <${Range} label="Target tokens" value=${T} onInput=${setT} min=${1} max=${LONGEST} />`;
+    <${Range} label="Source" value=${S} onInput=${setS} min=${1} max=${LONGEST} show=${inTokens} />
+    <${Range} label="Target" value=${T} onInput=${setT} min=${1} max=${LONGEST} show=${inTokens} />`;
 
-  return html`<${Frame} above title="The whole Transformer, part by part" controls=${controls}
-    task=${html`point at a part, or move through the map with the arrow keys. Colour the map by parameters, then by
-      FLOPs. Set both numbers of tokens to 128: which part's FLOPs grow fastest?`}
-    shows=${html`Most parameters are in the feed-forward networks and the projections. The FLOPs of attention itself
+  return html`<${Frame} title="The Transformer" controls=${controls} lines=${[2, 4]}
+    task="colour the map by FLOPs, and set both lengths to 128 tokens."
+    shows=${html`Point at a part, or move through the map with the arrow keys. Which part's FLOPs grow fastest with the
+      lengths? Most parameters are in the feed-forward networks and the projections. The FLOPs of attention itself
       grow with the square of the number of tokens, all others in proportion to the number of tokens. Only the matrix
       multiplications of one forward pass are counted, with two FLOPs for each multiply-add; <i>d</i> is d_model,${" "}
-      <i>f</i> is d_ff, <i>n</i> and <i>m</i> are numbers of tokens.`}
+      <i>f</i> is d_ff, <i>n</i> and <i>m</i> are numbers of tokens. The deepest colour stands for a share of ${format(100 * DEEPEST, 0)} % or more. Model${" "}
+      <i>${name}</i>: d_model ${d_model}, ${n_heads} heads, d_ff ${d_ff}, ${n_encoder} + ${n_decoder} blocks, ${
+      count(vocab)} tokens in the vocabulary.`}
     status=${`${nameOf(block)} ${sideOf(block)}${kind.times > 1 ? ` (${kind.times} blocks)` : ""}: ${
       inWords(kind.times * kind.parameters[1])} parameters, ${format(100 * share.parameters, 1)} % of ${
       inWords(total.parameters)}; ${inWords(kind.times * kind.flops[1])} FLOPs, ${format(100 * share.FLOPs, 1)} % of ${
       inWords(total.flops)}.`.replace(" :", ":")}>
-    <div class="live-columns arch-columns">
-      <div>
-        <${ArchitectureMap} drawing=${drawing} part=${part} select=${select} preview=${preview} fillOf=${fillOf} />
-        ${colour !== "side" && html`<p class="arch-model">The colour shows the share of the ${colour};
-          the deepest colour stands for ${format(100 * DEEPEST, 0)} % or more.</p>`}
-      </div>
-      <div>
-        <${Details} block=${shown} kind=${kinds[shown.kind]} total=${total} length=${shown.side === "encoder" ? S : T} />
-        <p class="arch-model">Model <i>${name}</i>: d_model ${d_model}, ${n_heads} heads,
-          d_ff ${d_ff}, ${n_encoder} + ${n_decoder} blocks, ${count(vocab)} tokens in the vocabulary.</p>
-      </div>
-    </div>
+    <div class="arch-views"><${Views} label="View" together=${true} views=${[
+      ["map", html`<${ArchitectureMap} drawing=${drawing} part=${part} select=${select} preview=${preview} fillOf=${fillOf} />`],
+      ["part", html`<${Details} block=${shown} kind=${kinds[shown.kind]} total=${total} length=${shown.side === "encoder" ? S : T} />`],
+    ]} /></div>
   <//>`;
 }
 
