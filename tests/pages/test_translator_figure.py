@@ -84,12 +84,13 @@ def check_numbers(live: Locator, name: str, text: str, target: int, source: int)
         ("decoder self-attention", "decoder.blocks.{}.self_attention", inputs, target),
         ("encoder self-attention", "encoder.blocks.{}.attention", sources, source),
     ):
-        choose(live, "Attention", kind)
+        choose(live, "View", "attention")
+        live.get_by_label("Attention", exact=True).select_option(label=kind)
         if kind.startswith("encoder"):
-            live.get_by_role("group", name="Query").get_by_role("radio").nth(source).check()
+            live.get_by_label("Query", exact=True).select_option(index=source)
         for layer, head in ((1, 2), (2, 1)):
-            choose(live, "Block", str(layer))
-            choose(live, "Head", str(head))
+            live.get_by_label("Block", exact=True).select_option(label=str(layer))
+            live.get_by_label("Head", exact=True).select_option(label=str(head))
             [weights] = maps[module.format(layer - 1)]
             largest = weights[0, head - 1, row].topk(min(5, len(keys)))
             found = bars(live, ".tra-weights")
@@ -141,6 +142,7 @@ def test_it_is_operated_by_keyboard(phone_stage: Stage) -> None:
 def test_a_row_of_the_map_is_selected_by_a_click(stage: Stage) -> None:
     live = stage.show(TranslatorFigure("pocket-en-fr"))
     translate(live, "The red boxes are not heavy.")
+    choose(live, "View", "attention")
     live.locator(".tra-row").nth(2).click()
     assert live.get_by_role("group", name="Generated").get_by_role("radio").nth(2).is_checked()
 
@@ -234,7 +236,8 @@ def test_a_translation_looks_right(stage: Stage) -> None:
     kinds = ["encoder self-attention", "decoder self-attention", "cross-attention"]
     for width, kind in itertools.product(WIDTHS, kinds):
         live.page.set_viewport_size({"width": width, "height": 900})
-        choose(live, "Attention", kind)
+        choose(live, "View", "attention")
+        live.get_by_label("Attention", exact=True).select_option(label=kind)
         for theme, rules in zip(THEMES, (RULES, [CONTRAST]), strict=True):
             stage.visit.set_theme(theme)
             for rule in rules:

@@ -6,7 +6,7 @@ import { splitCharacters } from "./sentences.js";
 import { SentenceForm, useTranslations } from "./translating.js";
 import { html, useState } from "./vendor/preact.js";
 import { Bars, KINDS, WeightMap } from "./weight_map.js";
-import { Choice, Select } from "./lib/controls.js";
+import { Choice, Select, Views } from "./lib/controls.js";
 import { count, format, listed } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { live, useTrait } from "./lib/model.js";
@@ -40,30 +40,29 @@ function Result({ result, config }) {
   const order = keys.map((_, j) => j).sort((a, b) => row[b] - row[a]);
   const place = `${KINDS[kind].name}, block ${layer + 1}, head ${head + 1}`;
   const { probability, alternatives } = steps[target];
-  return html`
-    <div class="tra-tokens"><p class="tra-legend">Source: ${count(sourceNames.length)} tokens</p>
-      <ul class="tra-source">${sourceNames.map((name, i) => html`<li key=${i}>${name}</li>`)}</ul></div>
-    <div class="tra-tokens"><${Choice} label=${`Generated: ${count(targetNames.length)} tokens; select one`}
-      value=${target} onInput=${setTarget} options=${named(targetNames)} /></div>
-    <div class="tra-alternatives"><${Bars} entries=${alternatives} names=${["token", "probability"]}
-      label=${`The most probable tokens at position ${target + 1}, where “${targetNames[target]}” (${three(probability)}) was generated`} /></div>
+  const alternativesView = html`<div class="tra-alternatives"><${Bars} entries=${alternatives} names=${["token", "probability"]}
+    label=${`The most probable tokens at position ${target + 1}, where “${targetNames[target]}” (${three(probability)}) was generated`} /></div>`;
+  const attentionView = html`
     <div class="live-controls tra-place">
-      <${Choice} label="Attention" value=${kind} onInput=${setKind}
+      <${Select} label="Attention" value=${kind} onInput=${setKind}
         options=${Object.entries(KINDS).map(([each, { name }]) => [each, name])} />
-      <${Choice} label="Block" value=${layer} onInput=${setBlock} options=${numbers(blocks)} />
-      <${Choice} label="Head" value=${head} onInput=${setHead} options=${numbers(config.n_heads)} />
+      <${Select} label="Block" value=${layer} onInput=${setBlock} options=${numbers(blocks)} />
+      <${Select} label="Head" value=${head} onInput=${setHead} options=${numbers(config.n_heads)} />
+      ${ofEncoder && html`<${Select} label="Query" value=${source} onInput=${setSource} options=${named(sourceNames)} />`}
     </div>
-    ${ofEncoder && html`<div class="tra-tokens"><${Choice} label="Query" value=${source} onInput=${setSource}
-      options=${named(sourceNames)} /></div>`}
-    <div class="live-columns">
-      <${WeightMap} queries=${queries} keys=${keys} weights=${weights} selected=${selected}
+    <div class="tra-map">
+      <${WeightMap} queries=${queries} keys=${keys} weights=${weights} selected=${selected} largest=${22}
         onSelect=${ofEncoder ? setSource : setTarget} hue=${KINDS[kind].hue}
         label=${`Map of the weights of ${place}: a row for each of ${queries.length} queries, a column for each of `
           + `${keys.length} keys. “${queries[selected]}” attends most to “${keys[order[0]]}” (${three(row[order[0]])}).`} />
       <div class="tra-weights"><${Bars} names=${["key", "weight"]}
         entries=${order.slice(0, 5).map((j) => [keys[j], row[j]])}
-        label=${`The largest weights of the query “${queries[selected]}”: ${place}`} /></div>
+        label=${`The largest weights of “${queries[selected]}”`} /></div>
     </div>`;
+  return html`
+    <div class="tra-tokens"><${Choice} label=${`Generated: ${count(targetNames.length)} tokens; select one`}
+      value=${target} onInput=${setTarget} options=${named(targetNames)} /></div>
+    <${Views} label="View" views=${[["alternatives", alternativesView], ["attention", attentionView]]} />`;
 }
 
 function Translator({ model: widget }) {
@@ -97,19 +96,23 @@ function Translator({ model: widget }) {
       options=${models.map((each) => [each.name, each.title])} />
     <${Select} label="Example" value=${chosen.examples.includes(text) ? text : ""} onInput=${setText}
       options=${[["", "your own sentence"], ...chosen.examples.map((each) => [each, each])]} />
-    <${Choice} label="Search" value=${beam} onInput=${setBeam} options=${[[1, "greedy"], [4, "beam of 4"]]} />`;
-
-  return html`<${Frame} above title="A translator in your browser" controls=${controls} quiet=${activity !== null}
-    task=${html`translate an example, select a generated token, and see what else the model could have generated
-      there. Then type a sentence of your own: ${chosen.about}`}
-    shows="The encoder maps the source tokens to vectors, and the decoder generates the translation token by token (▁ is
-      the space before a word). The trained model computes all this in your browser; nothing that you type leaves it."
-    status=${message ?? status ?? (activity ? activity.text : "No translation yet.")}>
+    <${Choice} label="Search" value=${beam} onInput=${setBeam} options=${[[1, "greedy"], [4, "beam of 4"]]} />
     <${SentenceForm} shipped=${chosen} translations=${translations} text=${text} onInput=${setText}
-      onRun=${run} verb="translate" />
-    ${result && html`<p class="tra-translation" lang=${chosen.codes[1]}>${result.text || "(no token)"}</p>
-      ${result.notes.map((note) => html`<p class="tra-note" key=${note}>${note}</p>`)}
-      <${Result} key=${result.key} result=${result} config=${result.config} />`}
+      onRun=${run} verb="translate" />`;
+
+  return html`<${Frame} title="A translator in your browser" controls=${controls} quiet=${activity !== null}
+    lines=${[2, 4]}
+    task="translate an example, and select a generated token to see its alternatives."
+    shows=${html`Type a sentence of your own, too: ${chosen.about} The encoder maps the source tokens to vectors, and the decoder generates the translation token by token (▁ is
+      the space before a word). The trained model computes all this in your browser; nothing that you type leaves it.`}
+    status=${message ?? status ?? (activity ? activity.text : "No translation yet.")}>
+    <div class="tra-result" tabindex="0" role="group" aria-label="Translation; it scrolls">
+      ${result ? html`<p class="tra-translation" lang=${chosen.codes[1]}>${result.text || "(no token)"}</p>
+        ${result.notes.map((note) => html`<p class="tra-note" key=${note}>${note}</p>`)}
+        <${Result} key=${result.key} result=${result} config=${result.config} />`
+      : html`<p class="tra-legend">Here you will see the translation, the most probable tokens at each position, and the
+        attention weights.</p>`}
+    </div>
   <//>`;
 }
 
