@@ -72,7 +72,7 @@ def test_each_step_shows_its_candidates(phone_stage: Stage, initial: BeamFigure)
     live.get_by_role("slider", name="Step").focus()
     press(live.page, "ArrowLeft", "ArrowLeft")
     caption = live.locator(".beam-candidates caption")
-    expect(caption).to_contain_text(f"Step {len(steps) - 2}: penalty")
+    expect(caption).to_contain_text(f"Penalty ((5 + {len(steps) - 2}) ÷ 6)")
 
 
 def test_a_hypothesis_is_selected_in_the_list_the_tables_and_the_tree(live: Locator) -> None:

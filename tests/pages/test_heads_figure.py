@@ -73,7 +73,7 @@ def test_stored_maps_are_shown_without_a_download(stage: Stage) -> None:
     ):
         radio(live, kind, block, head).check()
         live.get_by_label("Number").select_option(label=name)
-        named = "previous token" if kind == "encoder" else "selected head"
+        named = "previous token" if kind == "encoder" else "other"
         choose(live, "Head", named)
         live.get_by_label("Query").select_option(index=query)
         figure.kind, figure.block, figure.head = kind, block, head
@@ -153,7 +153,7 @@ def test_the_named_heads_are_those_of_the_chapter(stage: Stage) -> None:
         choose(live, "Head", "all heads")
         expect(radio(live, kind, block, head)).to_be_checked()
     radio(live, "cross", 1, 1).check()
-    choose(live, "Head", "selected head")
+    choose(live, "Head", "other")
     expect(live.locator(".heads-says")).to_have_text("Cross-attention, block 2, head 2.")
     weights = HeadsFigure().maps()["cross"][1, 1]
     live.get_by_label("Query").select_option(label="woman")

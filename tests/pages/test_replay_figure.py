@@ -115,7 +115,7 @@ def test_the_keyboard_operates_it(stage: Stage) -> None:
     training(live).focus()
     press(live.page, "End", "ArrowLeft")
     step = ROWS[-2]["step"]
-    expect(training(live)).to_have_attribute("aria-valuetext", f"{step} of {ROWS[-1]['step']}")
+    expect(training(live)).to_have_attribute("aria-valuetext", str(step))
     agree(live, len(ROWS) - 2, 0)
     live.get_by_label("Predicted token", exact=True).focus()
     press(live.page, "ArrowDown")
@@ -132,7 +132,7 @@ def test_play_stops_at_the_end(moving_stage: Stage) -> None:
     live = moving_stage.show(ReplayFigure(RECORD, step=ROWS[-2]["step"]))
     live.get_by_role("button", name="Play").click()
     last = ROWS[-1]["step"]
-    expect(training(live)).to_have_attribute("aria-valuetext", f"{last} of {last}")
+    expect(training(live)).to_have_attribute("aria-valuetext", str(last))
     expect(live.get_by_role("button", name="Play")).to_be_visible()
 
 

@@ -106,7 +106,7 @@ def test_by_keyboard_with_the_arithmetic_of_a_token(stage: Stage) -> None:
     probs = [each.tolist() for each in stages(figure)]
     logs = figure.scores()[0, EOS:]
     powers = [((logs - logs[0]) / temperature).exp() for temperature in (1.0, 1.5)]
-    lines = live.locator(".sam-arithmetic dd")
+    lines = live.locator(".sam-arithmetic p > span")
 
     def shown(stage: int) -> list[float]:
         return numbers(lines.nth(stage).inner_text())

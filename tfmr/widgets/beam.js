@@ -143,7 +143,7 @@ function Tree({ states, step, beam, isGreedy, selected, onSelect, label }) {
 /** The candidates of a step, with their scores; the selected one is marked. */
 function Candidates({ state, step, alpha, selected, onSelect }) {
   const penalty = penaltyOf(step, alpha);
-  const caption = step === 0 ? "Step 0: no candidates" : html`Step ${step}: penalty ((5 + ${
+  const caption = step === 0 ? "No candidates yet" : html`Penalty ((5 + ${
     step}) ÷ 6)<sup>${format(alpha, 1)}</sup> = ${two(penalty)}`;
   return html`<table class="beam-candidates">
     <caption>${caption}</caption>

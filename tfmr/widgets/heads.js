@@ -227,7 +227,7 @@ function Heads({ model: widget }) {
   const controls = html`
     <${Choice} label="Head" value=${overview ? "all" : guide < 0 ? "selected" : guide} onInput=${follow}
       options=${[...GUIDE.map(({ name }, i) => [i, name]), ["all", "all heads"],
-        ...(guide < 0 ? [["selected", "selected head"]] : [])]} />
+        ...(guide < 0 ? [["selected", "other"]] : [])]} />
     <${Select} label="Sentence" value=${result ? -1 : example} onInput=${choose}
       options=${[...stored.map((each, i) => [i, each.text]), ...(result ? [[-1, "your own sentence"]] : [])]} />
     ${overview

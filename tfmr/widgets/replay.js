@@ -50,7 +50,7 @@ function Replay({ model }) {
 
   const controls = html`
     <${Stepper} label="Step" value=${steps.indexOf(step)} max=${steps.length - 1}
-      onInput=${(i) => setStep(steps[i])} show=${(i) => `${steps[i]} of ${steps.at(-1)}`} />
+      onInput=${(i) => setStep(steps[i])} show=${(i) => String(steps[i])} />
     <${Select} label="Predicted token" value=${word} onInput=${setWord}
       options=${target.map((name, i) => [i, name])} />`;
   const map = html`<div class="rep-map"><p class="rep-caption">Cross-attention: mean entropy ${format(row.entropy, 2)} nats</p>

@@ -97,8 +97,8 @@ function Arithmetic({ settings, result, row }) {
       : html`${three(before[row])} before it ${"<"} ${two(topP)}: kept; ${share(NUCLEUS, totalNucleus)}`;
   const lines = [["model", html`exp(${log}) = ${power(MODEL)}`],
     [html`<i>T</i>`, html`exp(${log} ÷ ${two(temperature)}) = ${power(WARM)}`], [html`<i>k</i>`, top], [html`<i>p</i>`, nucleus]];
-  return html`<dl class="sam-arithmetic">${lines.map(([name, line], i) =>
-    html`<div key=${i}><dt>${name}</dt><dd>${line}</dd></div>`)}</dl>`;
+  return html`<div class="sam-arithmetic">${lines.map(([name, line], i) =>
+    html`<p key=${i}><b>${name}</b><span>${line}</span></p>`)}</div>`;
 }
 
 function SamplingBench({ model }) {
