@@ -71,6 +71,7 @@ def test_ids_of_teacher_forcing(kind: str, source: list, target: list, words: li
 def test_arguments_of_start(kind: str, source: Any, options: dict, words: list[str]) -> None:
     rejects(lambda: MODELS[kind].start(source, **{"max_new_tokens": 5, **options}), *words)
     MODELS[kind].start(LONG[:, :12], 12, beam=1)
+    MODELS[kind].start(LONG[:, :12], 1, beam=1)
 
 
 def test_ids_on_another_device_than_the_model() -> None:

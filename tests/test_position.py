@@ -23,6 +23,7 @@ def test_sinusoidal_table_by_hand() -> None:
     assert_close(table[0], torch.tensor([0.0, 1.0, 0.0, 1.0]))
     expected = [math.sin(100), math.cos(100), math.sin(1), math.cos(1)]
     assert_close(table[100], torch.tensor(expected))
+    assert sinusoidal(0, 4).shape == (0, 4)
 
 
 def test_frequencies_are_a_geometric_progression() -> None:

@@ -46,6 +46,17 @@ def test_target_in_is_target_out_one_position_earlier(pairs):
     assert (batch.target_out == EOS).sum(1).tolist() == [1] * len(pairs)
 
 
+def test_rounding_by_hand():
+    batch = collate([([7, 8, 9, 3], [4, 5]), ([6], [10])])
+    rounded = batch.rounded(lengths=4, rows=3, max_length=20)
+    assert rounded.source.tolist() == [[7, 8, 9, 3], [6, PAD, PAD, PAD], [6, PAD, PAD, PAD]]
+    assert rounded.target_in.tolist() == [[BOS, 4, 5, PAD], *[[BOS, 10, PAD, PAD]] * 2]
+    assert rounded.target_out.tolist() == [[4, 5, EOS, PAD], [10, EOS, PAD, PAD], [PAD] * 4]
+    limited = batch.rounded(lengths=3, rows=2, max_length=5)
+    assert limited.source.shape == (2, 5)
+    assert limited.target_in.shape == limited.target_out.shape == (2, 3)
+
+
 def test_to_moves_every_tensor():
     batch = collate([([7], [8])]).to("meta")
     assert {

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from tests.decode.models import (
 from tfmr.data.batches import pad
 from tfmr.decode import (
     EXTRA_LENGTH,
+    Sampling,
     beam_search,
     beam_search_naive,
     greedy_search,
@@ -28,7 +30,8 @@ from tfmr.decode import (
     max_output_lengths,
     sample,
 )
-from tfmr.decode.generate import compact_rows
+from tfmr.decode.generate import GenerationConfig, compact_rows
+from tfmr.decode.search import search as choose
 from tfmr.errors import TfmrError
 from tfmr.family import GPT, T5, GPTConfig, T5Config
 from tfmr.fast import prepare
@@ -87,6 +90,18 @@ def test_a_translation_without_eos_stops_at_its_own_maximum_length(
 def test_invalid_source(search: str, source: Tensor, message: str) -> None:
     with pytest.raises(TfmrError, match=message):
         SEARCHES[search](transformer(), source)
+
+
+def test_a_search_cannot_also_sample() -> None:
+    with pytest.raises(TfmrError, match=r"exclude each other: got beam=3 and sampling"):
+        choose(transformer(), torch.tensor([[4, 5]]), beam=3, sampling=Sampling(), seeds=[0])
+
+
+@pytest.mark.parametrize("number", [0, 2.0])
+@pytest.mark.usefixtures("unchecked")
+def test_a_number_of_tokens_is_positive(number: Any) -> None:
+    with pytest.raises(TfmrError, match=rf"max_new_tokens.*got {number}"):
+        GenerationConfig(max_new_tokens=number)
 
 
 @pytest.mark.parametrize("search", BATCHED)

@@ -45,6 +45,12 @@ def test_the_interval_of_a_mean_has_the_width_of_the_normal_approximation() -> N
     assert high == pytest.approx(values.mean() + 1.96 * error, abs=0.25 * error)
 
 
+def test_an_interval_is_rounded() -> None:
+    resampled = np.linspace(0, 1 / 7, 1001)  # the ends are 1/280 and 39/280
+    assert interval(resampled) == [0.0036, 0.1393]
+    assert interval(resampled, digits=2) == [0.0, 0.14]
+
+
 def test_a_mean_per_token_weights_long_sentences_more() -> None:
     means = ratio_of_sums(np.array([2.0, 30.0]), np.array([2.0, 10.0]), np.array([[1, 1], [2, 0]]))
     assert means.tolist() == [32 / 12, 1.0]

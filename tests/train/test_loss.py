@@ -128,6 +128,17 @@ def test_naive_and_library_versions_agree_forward_and_gradient(smoothing: float)
     assert not gradients[1][TARGET == PAD].any()
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_in_compiled_code_is_the_same(
+    monkeypatch: pytest.MonkeyPatch, smoothing: float
+) -> None:
+    x, weight = inputs()
+    expected = torch.autograd.grad(linear_cross_entropy(x, weight, TARGET, smoothing), (x, weight))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    found = torch.autograd.grad(linear_cross_entropy(x, weight, TARGET, smoothing), (x, weight))
+    assert_close(found, expected)
+
+
 @pytest.mark.parametrize("rows", [3, 512])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_fused_loss_equals_loss_of_the_logits(

@@ -222,6 +222,17 @@ def test_resumed_run_is_bit_identical(
     assert_same_state(trainer, uninterrupted)
 
 
+def test_steps_after_loading_do_not_change_the_loaded_state() -> None:
+    trainer = make_trainer()
+    trainer.run(steps=2)
+    tensors, progress = trainer.state_dict()
+    before = {name: tensor.clone() for name, tensor in tensors.items()}
+    other = make_trainer()
+    other.load_state_dict(tensors, progress)
+    other.run(steps=3)
+    assert_close(tensors, before, atol=0, rtol=0)
+
+
 def test_incomplete_state_is_an_error() -> None:
     state = make_trainer().state_dict()  # Adam has no moments before the first step
     with pytest.raises(TfmrError, match=r"adam\.\S+, which is missing"):
