@@ -65,9 +65,8 @@ const positions = (indices) => `${indices.length > 1 ? "positions" : "position"}
 /** The sentence of the status line. */
 function describe({ tokens, replaced, stack }, changes, verdicts) {
   const at = (verdict) => verdicts.flatMap((each, i) => (each === verdict ? [i] : []));
-  const what = tokens[replaced] === PAD ? "padding" : `“${tokens[replaced]}”`;
   const changed = changes.flatMap((change, i) => (change > 1e-9 && tokens[i] !== PAD ? [i] : []));
-  const parts = [`With another token in place of ${what} (position ${replaced}), ${
+  const parts = [`With another token at position ${replaced}, ${
     changed.length ? `the output changes at ${positions(changed)}` : "no output of a real token changes"}.`];
   if (at("leak").length) {
     const reason = tokens[replaced] === PAD ? "is padding" : "comes later";
@@ -126,7 +125,7 @@ function Masks({ model }) {
       options=${tokens.map((token, i) => [i, `${i} ${token}`])} />`;
 
   return html`<${Frame} title="Masks and leaks" controls=${controls}
-    lines=${[2, 5]}
+    lines=${[3, 7]}
     task=${html`switch the causal mask to <i>off by one</i>, then to <i>none</i>, and see which outputs change.`}
     shows=${html`An output may depend only on what its mask allows. To test a mask, replace an input and see which
       outputs change. Replace a padding token, too, and remove the padding mask, in the decoder and in the encoder. If the padding is at the end, the causal mask also hides it from every token.`}

@@ -55,7 +55,7 @@ function Replay({ model }) {
       options=${target.map((name, i) => [i, name])} />`;
   const map = html`<div class="rep-map"><p class="rep-caption">Cross-attention: mean entropy ${format(row.entropy, 2)} nats</p>
     <${WeightMap} queries=${target} keys=${source} weights=${row.weights} selected=${word} onSelect=${setWord}
-      largest=${16} hue="encoder" label=${`Map of the cross-attention of the first decoder block ${whenOf(step)}, averaged over its
+      largest=${15} hue="encoder" label=${`Map of the cross-attention of the first decoder block ${whenOf(step)}, averaged over its
         heads: a row for each of ${target.length} predicted tokens, a column for each of ${source.length} source
         tokens. “${target[word]}” ${part}. Mean entropy ${format(row.entropy, 2)} nats.`} /></div>`;
   const losses = html`<${LineChart} height=${130} x=${{ ...x, label: "" }} y=${{ label: "loss in nats per token", min: 0, max: largest, digits: 0, count: 3 }}
@@ -72,7 +72,7 @@ function Replay({ model }) {
     label=${`Learning rate over ${steps.at(-1)} steps: at most ${rate(peak)}; ${whenOf(step)} ${
       rate(row.learning_rate)}.`} />`;
 
-  return html`<${Frame} title="A training run" controls=${controls} lines=${[2, 4]}
+  return html`<${Frame} title="A training run" controls=${controls} lines=${[2, 5]}
     task=${html`step through the training. When does each French word appear?`}
     shows=${html`At first the map is nearly uniform and the translation repeats single tokens (underlined: not the
       token of the reference). Frequent words such as${" "}<i>les</i>, <i>ne</i> and <i>pas</i> are generated before the
