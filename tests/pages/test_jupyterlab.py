@@ -343,7 +343,7 @@ def test_every_figure_is_synchronised_with_python(figures_notebook: Lab, name: s
         becomes(text, equal)
 
 
-def test_the_translator_gets_its_model_from_python(lab: Lab) -> None:
+def test_translator_and_stages_get_their_model_from_python(lab: Lab) -> None:
     notebook = opened(lab, TRANSLATOR)
     lab.run_all()
     live = notebook.locator(".live").first
@@ -354,6 +354,12 @@ def test_the_translator_gets_its_model_from_python(lab: Lab) -> None:
     lab.evaluate("translator.text = 'Zwei Hunde.'")
     live.get_by_role("button", name="Translate").click()
     live.get_by_text("Two dogs.", exact=True).wait_for()
+    flow = notebook.locator(".live").nth(1)
+    lab.evaluate("flow.text = 'Zwei Frauen lachen.'")
+    flow.get_by_role("button", name="Load the model").click()
+    flow.get_by_text("“Zwei Frauen lachen.” has 4 tokens.").wait_for()
+    [output] = lab.evaluate("print(*flow.trace().source)")
+    assert flow.locator(".flow-tokens b").all_inner_texts() == output["text"].split()
     lab.close()
 
 

@@ -7,6 +7,7 @@ import { createInterface } from "node:readline";
 import { decode, encode, tokens } from "../../tfmr/widgets/bpe.js";
 import { encodeSentence, translate } from "../../tfmr/widgets/sentences.js";
 import { beamSearch, explain, greedySearch } from "../../tfmr/widgets/search.js";
+import { trace } from "../../tfmr/widgets/tracing.js";
 import {
   copyState, decodeTarget, encodeSource, newCaches, scores, start, step,
 } from "../../tfmr/widgets/transformer.js";
@@ -28,7 +29,7 @@ const commands = {
   translate({ text, beam }) {
     try {
       const whole = { model, tokenizer };
-      return finish(translate(whole, encodeSentence(whole, text), { beam })).text;
+      return finish(translate(whole, encodeSentence(whole, text), beam)).text;
     } catch (error) {
       return `Error: ${error.message}`;
     }
@@ -38,6 +39,10 @@ const commands = {
   greedy: ({ source }) => finish(greedySearch(model, source)),
   beam: ({ source, beam, alpha, n_best }) => finish(beamSearch(model, source, beam, alpha, n_best)),
   explain: ({ source, generated }) => finish(explain(model, source, generated)),
+  trace({ source }) {
+    const { stream, ...rest } = finish(trace({ model, tokenizer }, source));
+    return { stream: stream.map((vectors) => vectors.map((vector) => [...vector])), ...rest };
+  },
   /** Writes the encoder output and the logits to `file`, as 32-bit floats. */
   teacher({ source, target, file }) {
     const memory = finish(encodeSource(model, source));

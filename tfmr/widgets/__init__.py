@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tfmr.widgets.attention import AttentionFigure
     from tfmr.widgets.beam import BeamFigure
     from tfmr.widgets.figure import LiveFigure
+    from tfmr.widgets.flow import FlowFigure
     from tfmr.widgets.gates import GatesFigure
     from tfmr.widgets.gradient import GradientFigure
     from tfmr.widgets.heads import HeadsFigure
@@ -23,6 +24,7 @@ __all__ = [
     "ArchitectureFigure",
     "AttentionFigure",
     "BeamFigure",
+    "FlowFigure",
     "GatesFigure",
     "GradientFigure",
     "HeadsFigure",

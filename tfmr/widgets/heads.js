@@ -3,9 +3,10 @@
 // same measures; tests/pages/test_heads_figure.py compares the numbers.
 
 import { BOS, SPECIAL, tokens } from "./bpe.js";
+import { translate } from "./sentences.js";
 import { SentenceForm, useTranslations } from "./translating.js";
 import { html, useMemo, useState } from "./vendor/preact.js";
-import { Bars, KINDS, WeightMap } from "./weight_map.js";
+import { Bars, KINDS, WeightMap, unpack } from "./weight_map.js";
 import { Choice, Select, useId, Views } from "./lib/controls.js";
 import { heat } from "./lib/colour.js";
 import { format, listed, ranking } from "./lib/format.js";
@@ -55,14 +56,6 @@ const uniform = (kind, weights) => weights.map((row, i) => {
   const allowed = kind === "self" ? i + 1 : row.length;
   return Float32Array.from(row, (_, j) => (j < allowed ? 1 / allowed : 0));
 });
-
-/** The reverse of _pack in heads.py: rows of `columns` weights, three digits to base 36 each. */
-function unpack(text, columns) {
-  const weights = Float32Array.from({ length: text.length / 3 }, (_, n) =>
-    parseInt(text.slice(3 * n, 3 * n + 3), 36) / 10000);
-  return Array.from({ length: weights.length / columns }, (_, i) =>
-    weights.subarray(i * columns, (i + 1) * columns));
-}
 
 const plain = (token) => token.replace("▁", "") || "▁";
 
@@ -197,7 +190,7 @@ function Heads({ model: widget }) {
   };
   const run = () => {
     setOutcome({ result });
-    translations.run(text, { beam: 1 }, (done) => setOutcome(
+    translations.run(text, (model, source) => translate(model, source, 1), (done) => setOutcome(
       done.message ? { result, message: done.message } : { result: fromTranslation(text, done) }));
   };
   const { activity } = translations;

@@ -205,13 +205,13 @@ def _stored(text: str) -> dict[str, Any]:
         "source": tokenizer.tokens(source),
         "target": tokenizer.tokens(target),
         "maps": {
-            kind: [[_pack(weights) for weights in block] for block in found]
+            kind: [[pack(weights) for weights in block] for block in found]
             for kind, found in maps.items()
         },
     }
 
 
-def _pack(weights: Float[Tensor, "query key"]) -> str:
+def pack(weights: Float[Tensor, "query key"]) -> str:
     """The weights as whole numbers of 1 / UNIT, row by row, with DIGITS digits to base 36 each."""
     units = (weights * UNIT).round().long().flatten().tolist()
     return "".join(np.base_repr(each, 36).zfill(DIGITS) for each in units)

@@ -96,7 +96,7 @@ export function* beamSearch(model, source, beam = 4, alpha = ALPHA, nBest = 1) {
  * generated it.
  *
  * Returns `steps`, for each generated token its probability and the `n` most probable tokens,
- * { id, probability, alternatives: [{ id, probability }] }, and the attention weights
+ * { id, probability, alternatives: [{ id, logit, probability }] }, and the attention weights
  * `maps.encoder`, `maps.self` and `maps.cross`, each [block][head][query][key].
  */
 export function* explain(model, source, generated, n = 5) {
@@ -106,9 +106,11 @@ export function* explain(model, source, generated, n = 5) {
   const hidden = yield* decodeTarget(model, target, memory, newCaches(model.decoder), maps);
   const steps = [];
   for (const [i, id] of generated.entries()) {
-    const probabilities = softmax(scores(model, [hidden[i]])[0]);
+    const [logits] = scores(model, [hidden[i]]);
+    const probabilities = softmax(logits);
     const alternatives = topK(probabilities, n).map((other) => ({
       id: other,
+      logit: logits[other],
       probability: probabilities[other],
     }));
     steps.push({ id, probability: probabilities[id], alternatives });

@@ -2,7 +2,7 @@
 // tfmr/decode/sentences.py.
 
 import { EOS, UNK, decode, encode, tokens } from "./bpe.js";
-import { ALPHA, beamSearch, explain, greedySearch, maxOutputLength } from "./search.js";
+import { beamSearch, explain, greedySearch, maxOutputLength } from "./search.js";
 import { canonical, fromForm, split, toForm } from "./text.js";
 
 /**
@@ -39,32 +39,35 @@ export function splitCharacters({ tokenizer }, text) {
   return [...new Set(sentence)].filter((each) => each > "\u007f" && hasBytes(each));
 }
 
+/** The text of generated ids in ordinary spelling. */
+export const textOf = (tokenizer, ids) => fromForm(canonical(decode(tokenizer, ids)), tokenizer.form);
+
 /**
  * Translate the ids of a sentence. Returns { generated, text, finished, steps, maps }: the generated
  * ids, with EOS if the translation is `finished` and not cut at its maximum length; see explain() for
  * `steps` and `maps`. It pauses with the text of the current prefix.
  */
-export function* translate({ model, tokenizer }, source, { beam, alpha = ALPHA }) {
-  const textOf = (ids) => fromForm(canonical(decode(tokenizer, ids)), tokenizer.form);
+export function* translate({ model, tokenizer }, source, beam) {
+  const toText = (prefix) => textOf(tokenizer, prefix);
   let ids;
   let finished;
   if (beam > 1) {
-    [{ ids, finished }] = yield* withText(beamSearch(model, source, beam, alpha), textOf);
+    [{ ids, finished }] = yield* withText(beamSearch(model, source, beam), toText);
   } else {
-    ids = yield* withText(greedySearch(model, source), textOf);
+    ids = yield* withText(greedySearch(model, source), toText);
     finished = ids.length < maxOutputLength(model, source);
   }
   const generated = finished ? [...ids, EOS] : ids;
-  const text = textOf(ids);
+  const text = toText(ids);
   const { steps, maps } = yield* withText(explain(model, source, generated), () => text);
   return { generated, text, finished, steps, maps };
 }
 
 /** The same pauses, with a text instead of ids. */
-function* withText(generator, textOf) {
+export function* withText(generator, toText) {
   for (;;) {
     const { value, done } = generator.next();
     if (done) return value;
-    yield textOf(value ?? []);
+    yield toText(value ?? []);
   }
 }

@@ -228,7 +228,7 @@ export const copyState = ({ memory, caches }) => ({
 });
 
 /** Embed, scale by sqrt(d_model), and add the positional encodings. */
-function embed(model, side, ids, first = 0) {
+export function embed(model, side, ids, first = 0) {
   const { weight } = model[`${side}_embedding`];
   const dModel = model.config.d_model;
   return ids.map((id, i) => {

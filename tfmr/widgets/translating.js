@@ -6,7 +6,7 @@ import { Button, useId } from "./lib/controls.js";
 import { format } from "./lib/format.js";
 import { shared } from "./lib/page.js";
 import { loadModel } from "./loading.js";
-import { encodeSentence, translate } from "./sentences.js";
+import { encodeSentence } from "./sentences.js";
 import { html, useRef, useState } from "./vendor/preact.js";
 import { readModel } from "./weights.js";
 
@@ -29,16 +29,16 @@ async function inSlices(generator, signal, onPause) {
 
 /**
  * Translations by the model `name`, one at a time. `activity` is what happens at the moment, or null.
- * `run(sentence, options, onDone)` loads the model where needed and calls `onDone` with the result
- * { model, source, translation, seconds }, see translate() in sentences.js, or with { message } for
- * the reader. `stop()` cancels.
+ * `run(sentence, compute, onDone)` loads the model where needed and calls `onDone` with
+ * { model, source, translation, seconds }, or with { message } for the reader; the translation is the
+ * result of the generator `compute(model, source)`, such as translate() in sentences.js. `stop()` cancels.
  */
 export function useTranslations(widget, name) {
   const [activity, setActivity] = useState(null);
   const running = useRef(null);
   const stop = () => running.current?.abort(new Error("Cancelled."));
 
-  async function run(sentence, options, onDone) {
+  async function run(sentence, compute, onDone) {
     stop();
     const control = new AbortController();
     running.current = control;
@@ -57,7 +57,7 @@ export function useTranslations(widget, name) {
       const source = encodeSentence(model, sentence);
       const start = performance.now();
       const onPause = (prefix) => show({ text: `Translating: ${prefix}` });
-      const translation = await inSlices(translate(model, source, options), signal, onPause);
+      const translation = await inSlices(compute(model, source), signal, onPause);
       onDone({ model, source, translation, seconds: (performance.now() - start) / 1000 });
     } catch (error) {
       if (current()) onDone({ message: error.message });

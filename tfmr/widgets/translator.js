@@ -2,7 +2,7 @@
 // transformer.js, the searches in search.js, the tokenizer in bpe.js.
 
 import { BOS, SPECIAL, tokens } from "./bpe.js";
-import { splitCharacters } from "./sentences.js";
+import { splitCharacters, translate } from "./sentences.js";
 import { SentenceForm, useTranslations } from "./translating.js";
 import { html, useState } from "./vendor/preact.js";
 import { Bars, KINDS, WeightMap } from "./weight_map.js";
@@ -85,7 +85,7 @@ function Translator({ model: widget }) {
   };
   const run = () => {
     setOutcome({});
-    translations.run(text, { beam }, (done) => {
+    translations.run(text, (model, source) => translate(model, source, beam), (done) => {
       if (!done.message) setTranslation(done.translation.text);
       setOutcome(done.message ? done : describe(text, done));
     });

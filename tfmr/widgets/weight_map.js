@@ -12,6 +12,14 @@ export const KINDS = {
   encoder: { name: "encoder self-attention", hue: "encoder" },
 };
 
+/** The reverse of pack() in heads.py: rows of `columns` weights, three digits to base 36 each. */
+export function unpack(text, columns) {
+  const weights = Float32Array.from({ length: text.length / 3 }, (_, n) =>
+    parseInt(text.slice(3 * n, 3 * n + 3), 36) / 10000);
+  return Array.from({ length: weights.length / columns }, (_, i) =>
+    weights.subarray(i * columns, (i + 1) * columns));
+}
+
 /** Pixels of a square of the map: usually at most, and at least where tokens are named. */
 const LARGEST_CELL = 34;
 const SMALLEST_NAMED = 12.5;
