@@ -12,6 +12,7 @@ FIGURES = (
     "02-gates-1",
     "02-gates-2",
     "04-self-attention-1",
+    "06-position-1",
     "07-add-norm-feed-forward-1",
     "09-decoder-1",
     "10-transformer-1",

@@ -2,11 +2,11 @@
 // product against the distance. tfmr/position.py computes the same numbers.
 
 import { html, useMemo } from "./vendor/preact.js";
-import { Choice, Range } from "./lib/controls.js";
-import { Drawing, Legend, LineChart } from "./lib/chart.js";
+import { Choice, Range, Select, Views } from "./lib/controls.js";
+import { Drawing, Key, LineChart } from "./lib/chart.js";
 import { format } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
-import { dot, scale, ticks } from "./lib/math.js";
+import { clamp, dot, scale, ticks } from "./lib/math.js";
 import { signedHeat } from "./lib/colour.js";
 import { live, useTrait } from "./lib/model.js";
 import { oneOf, whole } from "./lib/state.js";
@@ -15,12 +15,11 @@ const three = (number) => format(number, 3);
 const factor = (number) => (number < 0 ? `(${three(number)})` : three(number));
 /** A number with five significant digits at most: 0.1, 0.017783, 1. */
 const short = (number) => String(Number(number.toPrecision(5)));
-/** A number with three decimals at most: 0, 0.5, −1. */
-const plain = (number) => String(Number(number.toFixed(3))).replace("-", "−");
 const vector = (pair) => `(${pair.map(three).join(", ")})`;
-const [ENCODINGS, SIZES, BASES] = [["sinusoidal", "rotary"], [4, 8, 16, 32], [10, 100, 1000, 10000]];
+const [ENCODINGS, SIZES, BASES] = [["sinusoidal", "rotary"], [4, 8, 16], [10, 100, 1000, 10000]];
 const M = { hue: "query" };
 const N = { hue: "key", dash: "5 3" };
+const high = (width) => (width < 360 ? 166 : 204);
 
 /** The angle per position of each pair: base^(−2i/size). */
 function frequencies(size, base) {
@@ -76,20 +75,20 @@ function Clock({ a, b }) {
 }
 
 /** The table of all positions as a heat map, with rows m and n and the columns of the pair marked. */
-function Table({ state, height = 300 }) {
+function Table({ state }) {
   const { length, size, base, encoding, m, n, pair } = state;
-  const [left, right, top, bottom] = [30, 26, 4, 40];
+  const [left, right, top, bottom] = [30, 26, 4, 24];
   const rows = useMemo(
     () => Array.from({ length }, (_, position) => vectorAt({ encoding, size, base }, position)),
     [length, size, base, encoding],
   );
-  const toY = scale([0, length], [top, height - bottom]);
-  const tall = toY(1) - toY(0);
   const names = encoding === "sinusoidal" ? ["sine", "cosine"] : ["cosine", "sine"];
   const label = `The table of ${length} positions by ${size} dimensions, ${names.join(" and ")} of each pair. Row ${
     m}: ${rows[m].map((each) => format(each, 2)).join(", ")}. Row ${n}: ${
     rows[n].map((each) => format(each, 2)).join(", ")}.`;
-  const draw = (width) => {
+  const draw = (width, height) => {
+    const toY = scale([0, length], [top, height - bottom]);
+    const tall = toY(1) - toY(0);
     const toX = scale([0, size], [left, width - right]);
     const wide = toX(1) - toX(0);
     const tiles = rows.flatMap((row, position) => row.map((value, c) => html`<rect key=${`${position},${c}`}
@@ -106,12 +105,11 @@ function Table({ state, height = 300 }) {
         style=${{ fill: "var(--live-query)" }}>m</text>
       <text class="pos-name" x=${width - right + (m === n ? 17 : 6)} y=${toY(n) + tall / 2 + (n > m ? 8 : n < m ? 0 : 4)}
         style=${{ fill: "var(--live-key)" }}>n</text>
-      <text x=${toX(2 * pair + 1)} y=${height - bottom + 16} text-anchor="middle">pair ${pair}</text>
-      <text x=${toX(size / 2)} y=${height - 5} text-anchor="middle">${size} dimensions</text>`;
+      <text x=${clamp(toX(2 * pair + 1), left + 20, width - right - 20)} y=${height - bottom + 16} text-anchor="middle">pair ${pair}</text>`;
   };
   return html`<figure class="live-chart">
-    <p class="live-axis-name">Table of ${names[0]} and ${names[1]}, by position</p>
-    <${Drawing} label=${label} height=${height}>${draw}<//>
+    <p class="live-axis-name">${names[0]} and ${names[1]} of each pair, by position</p>
+    <${Drawing} label=${label} height=${high}>${draw}<//>
   </figure>`;
 }
 
@@ -121,20 +119,15 @@ function Arithmetic({ state, result }) {
   const { pairs, product, ahead } = result;
   const { omega, a, b, part } = pairs[i];
   const rotary = encoding === "rotary";
-  const what = rotary ? "" : html`(sin, cos) = `;
-  const sum = html`${factor(a[0])}·${factor(b[0])} + ${factor(a[1])}·${factor(b[1])}`;
   const [start, turned] = [ahead, n * omega + ahead].map(three);
   return html`<div class="pos-arithmetic">
-    <p><b>Pair ${i}</b>: ω = ${base}<sup>−${2 * i}/${size}</sup> = ${short(omega)} rad per position</p>
-    <p class="pos-of-m">${rotary ? "Query (1, 0)" : "Row"} at position ${m}: ${m}·${short(omega)} = ${
-      three(m * omega)} rad, ${what}${vector(a)}</p>
-    <p class="pos-of-n">${rotary ? `Key (${plain(Math.cos(ahead))}, ${plain(Math.sin(ahead))})` : "Row"} at position ${n}: ${
-      rotary && angle !== 0 ? `${angle < 0 ? `(${start})` : start} + ` : ""}${n}·${short(omega)} = ${turned} rad, ${
-      what}${vector(b)}</p>
-    <p class="pos-of-pair">Their dot product: ${sum} = <strong>${three(part)}</strong>, the cosine of ${
-      turned} − ${three(m * omega)} = ${three(n * omega + ahead - m * omega)} rad</p>
-    <p class="pos-sum">All pairs: ${pairs.map(({ part: each }, j) => `${j ? " + " : ""}${factor(each)}`)} = <strong>${
-      three(product)}</strong></p>
+    <p><b>Pair ${i}</b>${rotary ? "" : " (sine, cosine)"}: ω = ${base}<sup>−${2 * i}/${size}</sup> = ${short(omega)} rad</p>
+    <p class="pos-of-m">${rotary ? "Query" : "Row"} ${m}: ${m}·${short(omega)} = ${three(m * omega)} rad, ${vector(a)}</p>
+    <p class="pos-of-n">${rotary ? "Key" : "Row"} ${n}: ${rotary && angle !== 0 ? `${start} + ` : ""}${n}·${
+      short(omega)} = ${turned} rad, ${vector(b)}</p>
+    <p class="pos-of-pair">Dot product: ${factor(a[0])}·${factor(b[0])} + ${factor(a[1])}·${factor(b[1])} = <strong>${
+      three(part)}</strong> = cos(${turned} − ${three(m * omega)})</p>
+    <p class="pos-sum">All ${pairs.length} pairs: <strong>${three(product)}</strong></p>
   </div>`;
 }
 
@@ -167,52 +160,56 @@ function Positions({ model }) {
   const heights = everywhere.map((point) => point[1]);
   const chart = {
     x: { label: "distance n − m", min: 1 - length, max: length - 1, digits: 0, count: 5 },
-    y: { label: `dot product of positions m and n`, digits: size > 8 ? 0 : 1, count: 4,
+    y: { label: `dot product (blue), pair ${pair} alone (orange)`, digits: size > 8 ? 0 : 1, count: 4,
       min: Math.min(-1.05, ...heights) * 1.04, max: Math.max(1.05, ...heights) * 1.04 },
     marks: [{ x: n - m, y: product }, { x: n - m, y: pairs[pair].part }],
   };
   const nearest = (distance) => curve.find((point) => point.distance === distance);
   const read = [-20, -10, 0, 10, 20].map(nearest).filter(Boolean)
     .map((point) => `${format(point.distance, 0)}: ${three(point.product)}`);
-  const vectors = rotary ? "query and key" : "the two rows";
   const named = (values) => values.map((value) => [value, value]);
 
   const controls = html`
-    <${Choice} label="Encoding" value=${encoding} onInput=${set.encoding} options=${named(ENCODINGS)} />
-    <${Choice} label=${rotary ? html`Size <i>d</i><sub>k</sub>` : html`Size <i>d</i><sub>model</sub>`} value=${size}
-      onInput=${resize} options=${named(SIZES)} />
-    <${Choice} label="Base" value=${state.base} onInput=${set.base} options=${named(BASES)} />
-    <${Range} label=${`Position m${rotary ? " of the query" : ""}`} value=${m} min=${0} max=${length - 1} onInput=${set.m} />
-    <${Range} label=${`Position n${rotary ? " of the key" : ""}`} value=${n} min=${0} max=${length - 1} onInput=${set.n} />
+    <div class="pos-kind">
+      <${Select} label="Encoding" value=${encoding} onInput=${set.encoding} options=${named(ENCODINGS)} />
+      <${Select} label=${rotary ? html`<i>d</i><sub>k</sub>` : html`<i>d</i><sub>model</sub>`} value=${size}
+        onInput=${resize} options=${named(SIZES)} />
+      <${Select} label="Base" value=${state.base} onInput=${set.base} options=${named(BASES)} />
+    </div>
+    <${Range} label=${html`<${Key} ...${M} /> ${rotary ? "Query" : "Row"} <i>m</i>`} value=${m} min=${0} max=${length - 1}
+      onInput=${set.m} />
+    <${Range} label=${html`<${Key} ...${N} /> ${rotary ? "Key" : "Row"} <i>n</i>`} value=${n} min=${0} max=${length - 1}
+      onInput=${set.n} />
     <${Range} label="Move both" value=${Math.min(m, n)} min=${0} max=${length - 1 - Math.abs(n - m)}
-      onInput=${moveBoth} show=${() => `${m} and ${n}`} />
-    ${rotary && html`<${Range} label="Angle φ from query to key before the rotation" value=${state.angle}
-      min=${-180} max=${180} step=${15} onInput=${set.angle} show=${(angle) => `${format(angle, 0)}°`} />`}`;
+      onInput=${moveBoth} show=${() => `${m}, ${n}`} />
+    ${rotary && html`<${Range} label="Angle φ" value=${state.angle} min=${-180} max=${180} step=${15}
+      onInput=${set.angle} show=${(angle) => `${format(angle, 0)}°`} />`}`;
 
-  return html`<${Frame} above title="Two positions, pair by pair" controls=${controls}
-    task=${html`drag <i>Move both</i>. The hands turn, but the angle between them does not change, nor does the dot
-      product. Then change <i>n</i>, and compare the bases 10 and 10000.`}
-    shows=${rotary ? html`Each pair of the query is rotated by <i>m</i>ω and each pair of the key by <i>n</i>ω, so their
-        dot product depends on <i>n</i> − <i>m</i> only. With φ = 0 it equals that of two sinusoidal rows and is the
-        same to the left and to the right. With any other φ except ±180°, it differs between left and right.`
+  return html`<${Frame} title="Two positions" controls=${controls} lines=${[1, 2]}
+    task="move both: what stays the same?"
+    shows=${html`${rotary ? html`Each pair of the query is rotated by <i>m</i>ω and each pair of the key by <i>n</i>ω, so their
+        dot product depends on <i>n</i> − <i>m</i> only. The angle φ is that from query to key before the rotation. With
+        φ = 0 the dot product equals that of two sinusoidal rows and is the same to the left and to the right. With any
+        other φ except ±180°, it differs between left and right.`
       : html`A row has a point on a circle for each pair: its horizontal coordinate is the sine, its vertical
         coordinate the cosine. The dot product of two rows is the sum of the cosines of the angles between their
         points, so it depends on the distance only. Fast pairs distinguish neighbours, slow pairs distinguish
-        distant positions.`}
-    status=${`At distance n − m = ${format(n - m, 0)} the dot product of ${vectors} is ${three(product)}, for any m. Pair ${
-      pair} adds ${three(pairs[pair].part)}; the dot product is at most ${size / 2}.`}>
-    <div class="pos-pairs">
-      <${Legend} entries=${[{ name: rotary ? "query at m" : "row m", ...M }, { name: rotary ? "key at n" : "row n", ...N }]} />
+        distant positions.`} If both positions move, the hands turn, but the angle between them does not change. Compare
+      the bases 10 and 10000.`}
+    status=${`At distance ${format(n - m, 0)} the dot product is ${three(product)}, for any m; pair ${pair} adds ${
+      three(pairs[pair].part)}.`}>
+    <div class="pos-pairs" style=${{ "--pairs": pairs.length }}>
       <${Choice} label="Pair, and what it adds to the dot product" value=${pair} onInput=${set.pair}
         options=${pairs.map((each, i) => [i, html`<b>${i}</b><${Clock} ...${each} />${" "}${format(each.part, 2)}`])} />
     </div>
-    <${Arithmetic} state=${state} result=${result} />
-    <div class="live-columns">
-      <${Table} state=${state} />
-      <${LineChart} ...${chart} lines=${lines} label=${`Dot product of position ${m} with every position, by distance. ${
+    <${Views} label="View" views=${[
+      ["dot product", html`<${LineChart} ...${chart} lines=${lines} height=${high} legend=${false}
+        onPick=${(distance) => set.n(clamp(m + Math.round(distance), 0, length - 1))}
+        label=${`Dot product of position ${m} with every position, by distance. ${
         read.join("; ")}. At distance ${format(n - m, 0)}: ${three(product)}, of which pair ${pair} adds ${
-        three(pairs[pair].part)}.`} />
-    </div>
+        three(pairs[pair].part)}.`} />`],
+      ["table", html`<${Table} state=${state} />`],
+      ["arithmetic", html`<${Arithmetic} state=${state} result=${result} />`]]} />
   <//>`;
 }
 

@@ -12,7 +12,7 @@ from tfmr.position import RotaryPosition, sinusoidal
 from tfmr.widgets.figure import LiveFigure
 
 ENCODINGS = ("sinusoidal", "rotary")
-SIZES = (4, 8, 16, 32)
+SIZES = (4, 8, 16)
 BASES = (10, 100, 1000, 10000)
 
 

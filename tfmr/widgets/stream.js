@@ -89,7 +89,7 @@ function Stream({ model }) {
       the loss stays near the loss of a uniform prediction, ${format(chance, 2)}. One seed, learning rate 0.001; the
       task is to predict the previous token.`}
     status=${`${name[0].toUpperCase()}${name.slice(1)} ${placeOf(block)}, ${whenOf(step)}: ${order.join(", ")}.`}>
-    <${LineChart} label=${label} ...${chart} height=${(width) => (width < 360 ? 156 : 220)} legend=${false} />
+    <${LineChart} label=${label} ...${chart} onPick=${(x) => setBlock(Math.round(x))} height=${(width) => (width < 360 ? 156 : 220)} legend=${false} />
     <${Readings} caption=${`${blocks} blocks, ${whenOf(step)}`} reserve=${Object.keys(LOOKS).length}
       columns=${["stack", placeOf(block), "last ÷ first", "loss"]}
       rows=${now.map((row) => ({ ...LOOKS[row.stack], name: row.stack,

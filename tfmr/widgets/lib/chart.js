@@ -2,7 +2,7 @@
 
 import { html, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { format } from "./format.js";
-import { scale, ticks } from "./math.js";
+import { clamp, scale, ticks } from "./math.js";
 
 /**
  * An SVG drawing. label: its text alternative, with the numbers that matter. height: in pixels, also
@@ -82,9 +82,20 @@ function tickText(value, { log, digits, show }) {
  * label: the text alternative. x, y: { label, min, max, log, digits, count, show }. lines: objects
  * { name, points: [[x, y], …], hue, dash, dots }; a point that is not finite interrupts its line.
  * marks: objects { x, y } of points to emphasise, each on a vertical line. height: that of a Drawing.
- * legend: whether a legend names the lines.
+ * legend: whether a legend names the lines. onPick: takes the x on a linear axis at which the reader
+ * points; a slider has to do the same for the keyboard.
  */
-export function LineChart({ label, x, y, lines, marks = [], height = 260, legend = lines.length > 1 }) {
+export function LineChart({ label, x, y, lines, marks = [], height = 260, legend = lines.length > 1, onPick }) {
+  const before = useRef(0);
+  const pick = ({ currentTarget, clientX }) => {
+    const { left, width } = currentTarget.getBoundingClientRect();
+    onPick(x.min + clamp((clientX - left) / width, 0, 1) * (x.max - x.min));
+  };
+  const begin = (event) => {
+    before.current = marks[0].x;
+    event.currentTarget.setPointerCapture(event.pointerId);
+    pick(event);
+  };
   const draw = (width, high) => {
     const { left, right, top, bottom } = MARGIN;
     const transform = (axis) => (axis.log ? Math.log10 : Number);
@@ -117,7 +128,10 @@ export function LineChart({ label, x, y, lines, marks = [], height = 260, legend
           html`<circle key=${i} class="live-dot" cx=${toX(point[0])} cy=${toY(point[1])} r="3" />`)}
       </g>`)}
       ${marks.filter((mark) => inside([mark.x, mark.y])).map((mark, i) =>
-        html`<circle key=${i} class="live-mark" cx=${toX(mark.x)} cy=${toY(mark.y)} r="4.5" />`)}`;
+        html`<circle key=${i} class="live-mark" cx=${toX(mark.x)} cy=${toY(mark.y)} r="4.5" />`)}
+      ${onPick && html`<rect class="live-pick" x=${left} y=${top} width=${width - left - right} height=${high - top - bottom}
+        onPointerDown=${begin} onPointerMove=${(event) => event.buttons > 0 && pick(event)}
+        onPointerCancel=${() => onPick(before.current)} />`}`;
   };
   return html`<figure class="live-chart">
     ${legend && html`<${Legend} entries=${lines} />`}
