@@ -139,6 +139,12 @@ def test_dropout_zeroes_a_fraction_p_and_scales_the_rest(p: float) -> None:
     assert abs(rounded - p) < 1e-4
 
 
+@pytest.mark.parametrize(("p", "largest"), [(1e-9, 2**16 / (2**16 - 1)), (1 - 1e-9, 2.0**16)])
+def test_dropout_at_its_limits(p: float, largest: float) -> None:
+    torch.manual_seed(0)
+    assert Dropout(p)(torch.ones(1000, 1000)).unique().tolist() == [0.0, pytest.approx(largest)]
+
+
 def test_dropout_is_uniform_independent_and_new_in_every_call() -> None:
     torch.manual_seed(0)
     dropout = Dropout(0.25)

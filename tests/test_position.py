@@ -55,10 +55,11 @@ def test_a_shift_rotates_every_pair() -> None:
 
 @pytest.mark.parametrize("module", [SinusoidalPosition(8, 20), LearnedPosition(8, 20)])
 def test_encodings_are_added_from_start_on(module: torch.nn.Module) -> None:
-    x = torch.randn(2, 6, 8)
+    x = torch.randn(3, 6, 8)
     whole = module(x)
     assert_close(whole, x + module.table[:6])
-    assert_close(torch.cat([module(x[:, :4]), module(x[:, 4:], start=4)], dim=1), whole)
+    for start in (4, torch.tensor(4)):
+        assert_close(torch.cat([module(x[:, :4]), module(x[:, 4:], start=start)], dim=1), whole)
 
 
 def test_only_learned_positions_are_saved() -> None:

@@ -111,6 +111,7 @@ def test_the_canonical_spelling_is_one_line_and_stays(text: str) -> None:
     [
         ("a \ud83d b", ["U+D83D", "character 3"]),
         ("\udc00", ["U+DC00", "character 1"]),
+        ("\udc7f", ["U+DC7F", "character 1"]),
         (b"M\xe4nner".decode("utf-8", "surrogateescape"), ["0xE4", "character 2", "UTF-8"]),
     ],
 )

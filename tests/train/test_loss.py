@@ -44,6 +44,7 @@ def test_hand_computed_loss() -> None:
     logits = torch.tensor([[[0.0, math.log(3), 0.0, math.log(3)]]])  # p = 1/8, 3/8, 1/8, 3/8
     target = torch.tensor([[1]])
     assert_close(cross_entropy(logits, target), torch.tensor(math.log(8 / 3)))
+    assert_close(cross_entropy_naive(logits, target), torch.tensor(math.log(8 / 3)))
     # q = 0.9 [k = 1] + 0.1 / 4
     expected = 0.925 * math.log(8 / 3) + 0.025 * (2 * math.log(8) + math.log(8 / 3))
     assert_close(cross_entropy_naive(logits, target, 0.1), torch.tensor(expected))
