@@ -4,6 +4,7 @@ import re
 import signal
 from collections.abc import Callable, Iterator
 
+import hypothesis
 import jaxtyping
 import pytest
 import torch
@@ -17,6 +18,11 @@ from tfmr.errors import TfmrError  # noqa: E402  after the checks are installed
 
 # The tensors of the tests are so small that a second thread makes them ten times slower.
 torch.set_num_threads(1)
+# On a busy machine, every example can take long.
+hypothesis.settings.register_profile(
+    "tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("tests")
 # A shell lets its background jobs ignore SIGINT, and nohup SIGHUP; some tests send them.
 for number, handler in (
     (signal.SIGINT, signal.default_int_handler),

@@ -34,19 +34,23 @@ def often(**options: Any) -> Callable[[Any], Any]:
     """The decorator of jaxtyping, except that it does not check every call of a function."""
 
     def decorate(function: Any) -> Any:
-        checked = jaxtyped(**options)(function)
         if not inspect.isfunction(function) or inspect.isgeneratorfunction(function):
-            return checked
+            return jaxtyped(**options)(function)
+        checked = None
         test = calls = 0
 
         @functools.wraps(function)
         def decorated(*arguments: Any, **named: Any) -> Any:
-            nonlocal test, calls
+            nonlocal checked, test, calls
             if torch.compiler.is_compiling():
                 return function(*arguments, **named)
             calls = 1 if test != number_of_test else calls + 1
             test = number_of_test
-            return (checked if is_checked(calls) else function)(*arguments, **named)
+            if not is_checked(calls):
+                return function(*arguments, **named)
+            # Generated at the first call: most functions are not called in every process.
+            checked = checked or jaxtyped(**options)(function)
+            return checked(*arguments, **named)
 
         return decorated
 

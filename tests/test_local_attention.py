@@ -48,7 +48,7 @@ def test_a_window_as_wide_as_the_text_hides_nothing() -> None:
     assert_close(local_attention_mask(9, 8, causal=True), causal_mask(9))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     length=st.integers(1, 3 * MIN_CHUNK + 5),
     radius=st.integers(0, 3 * MIN_CHUNK),

@@ -90,7 +90,7 @@ def test_convolution_equals_torch(kernel: int, dilation: int, causal: bool) -> N
     assert_close(layer.bias.grad, module.bias.grad)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     length=st.integers(1, 9), kernel=st.integers(1, 5), dilation=st.integers(1, 4),
     causal=st.booleans(),

@@ -53,7 +53,7 @@ def output_and_gradients(attend: Callable[..., Tensor], inputs: list[Tensor]) ->
     return [out.detach(), *torch.autograd.grad(out, inputs, upstream)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     query=st.integers(1, 20),
     before=st.integers(0, 9),

@@ -34,7 +34,6 @@ def test_the_target_is_shifted_right():
     assert batch.padding_share == pytest.approx(3 / 12)
 
 
-@settings(deadline=None)
 @given(corpora)
 def test_target_in_is_target_out_one_position_earlier(pairs):
     batch = collate(pairs)
@@ -86,7 +85,6 @@ def contents(batches: Batches, k: int) -> list[tuple[list[int], list[int]]]:
     ]
 
 
-@settings(deadline=None)
 @given(corpora, st.integers(0, 5), st.integers(13, 60))
 def test_an_epoch_has_every_pair_once_and_no_batch_is_too_large(pairs, k, tokens):
     batches = Batches(pairs, tokens_per_batch=tokens, seed=1, max_length=13)
@@ -108,7 +106,7 @@ def plan_by_hand(pairs: list[tuple[list[int], list[int]]], tokens: int) -> list[
     return sorted(batches)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(corpora, st.integers(13, 60))
 def test_pairs_are_sorted_and_cut_as_documented(pairs, tokens):
     batches = Batches(pairs, tokens, seed=1, max_length=13)
@@ -125,7 +123,7 @@ def test_pairs_are_sorted_and_cut_as_documented(pairs, tokens):
     assert sorted(made) == sorted(sorted(batch) for batch in plan_by_hand(pairs, tokens))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(corpora, st.integers(0, 3), st.integers(0, 9), st.integers(1, 4))
 def test_start_and_stride_select_batches_of_an_epoch(pairs, k, start, stride):
     batches = Batches(pairs, 30, seed=1, max_length=13)

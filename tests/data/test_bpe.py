@@ -57,7 +57,7 @@ def test_the_library_learns_the_same_merges():
     assert library_merges(words, 50) == merges
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.dictionaries(st.text("abcd", min_size=1, max_size=6), st.integers(1, 9), min_size=1))
 def test_the_library_learns_the_same_merges_from_random_words(counts):
     with_space = {f"Ġ{word}": count for word, count in counts.items()}

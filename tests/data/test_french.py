@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tfmr.data import french, pocket
 
 seeds = st.integers(0, 2**32)
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 
 FEMININE_NOUNS = """
 souris abeille grenouille oie tortue femme reine actrice héroïne fille pomme orange cerise

@@ -19,7 +19,7 @@ from tfmr.data.lexicon import ADJECTIVES, NOUNS, VERBS
 from tfmr.errors import TfmrError
 
 seeds = st.integers(0, 2**32)
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 
 # ---------------------------------------------------------------- parsing English
 
@@ -158,7 +158,6 @@ def test_the_korean_rules_detect_errors(source, wrong):
         check_korean(source, wrong)
 
 
-@settings(deadline=None)
 @given(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3))
 def test_final_consonant_agrees_with_unicode_decomposition(syllable):
     letters = unicodedata.normalize("NFD", syllable)

@@ -93,7 +93,7 @@ def test_what_is_kept(text: str) -> None:
     assert canonical(text) == text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text())
 def test_the_canonical_spelling_is_one_line_and_stays(text: str) -> None:
     once = canonical(text)

@@ -49,7 +49,7 @@ def as_lists(pairs) -> list[tuple[list[int], list[int]]]:
 # ---------------------------------------------------------------- round trip
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(corpora)
 def test_a_token_file_has_the_pairs_that_were_written(tmp_path_factory, pairs):
     file = token_file(tmp_path_factory.mktemp("tokens") / "a", pairs)
@@ -61,7 +61,7 @@ def test_a_token_file_has_the_pairs_that_were_written(tmp_path_factory, pairs):
     assert file.tokens == (sum(len(s) for s, _ in pairs), sum(len(t) for _, t in pairs))
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(corpora, st.integers(0, 3))
 def test_a_token_file_and_a_list_give_the_same_batches(tmp_path_factory, pairs, k):
     pairs = [*pairs, ([5], [6])]  # never too long

@@ -23,7 +23,7 @@ FORMED = Tokenizer.words(["zwei tiere sind im freien"], form="pocket")
 WORDS = Tokenizer.words(["the owl sleeps .", "le hibou dort ."])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text())
 def test_bpe_round_trip_is_the_canonical_spelling(text):
     assert BPE.decode(BPE.encode(text)) == canonical(text)

@@ -39,7 +39,7 @@ def test_every_word_is_shown_as_soon_as_it_is_complete(text: str) -> None:
     ]  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.integers(3, BPE.vocab_size - 1), max_size=30))
 def test_any_ids_join_to_their_text(ids: list[int]) -> None:
     """Also half characters, line breaks and control characters."""

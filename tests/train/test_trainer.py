@@ -197,7 +197,7 @@ def test_processes_divide_the_batches_of_every_epoch(grad_accum_steps: int, size
             assert 0 < done <= count
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     stops=st.lists(st.integers(1, 13), max_size=3, unique=True),
     grad_accum_steps=st.integers(1, 4),
