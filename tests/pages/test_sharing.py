@@ -129,14 +129,14 @@ def test_a_link_to_a_figure_that_the_page_lacks_is_said(stage: Stage) -> None:
 
 def test_a_state_that_is_too_long_has_no_link(stage: Stage) -> None:
     live = stage.show(MergesFigure({"sing": 5}))
-    live.get_by_label("Split another word").fill("é" * 700)
+    live.get_by_label("Split a new word").fill("é" * 700)
     tool(live, "Share").click()
     expect(live.locator(".live-panel")).to_contain_text("too long for an address")
     expect(live.locator(".live-panel input")).to_have_count(0)
     press(live.page, "Escape")
-    live.get_by_label("Split another word").fill("né & 50 % (a=b)~#<")
+    live.get_by_label("Split a new word").fill("né & 50 % (a=b)~#<")
     live = opened(live.page, copied(live))
-    expect(live.get_by_label("Split another word")).to_have_value("né & 50 % (a=b)~#<")
+    expect(live.get_by_label("Split a new word")).to_have_value("né & 50 % (a=b)~#<")
 
 
 def test_without_a_clipboard_the_selected_address_is_copied_or_can_be(
@@ -307,7 +307,7 @@ def test_the_copied_line_shows_the_figure_in_another_page(
     page.on("pageerror", lambda error: errors.append(error))
     page.on("console", lambda message: errors.append(message.text))
     page.goto(f"{address}/lesson.html")
-    frame = page.frame_locator('iframe[title="Sampling the next token"]')
+    frame = page.frame_locator('iframe[title="Sampling a token"]')
     expect(frame.get_by_role("slider", name="Temperature")).to_have_value("0.5")
     expect(frame.get_by_role("button", name="Present")).to_be_visible()
     frame.get_by_role("button", name="Present").click()
