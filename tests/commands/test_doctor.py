@@ -94,5 +94,5 @@ def test_the_curve_in_an_event_file_or_its_folder(command) -> None:
     shutil.copy(written, "logs/events.out.tfevents.1.host")
     for path in ("logs", "logs/events.out.tfevents.1.host"):
         out, _ = command("doctor", path, "--figure", "curve.png")
-        assert "training loss 2.20, validation loss 2.50" in out
+        assert "the training loss is 2.20 and the validation loss 2.50" in out
     assert Path("curve.png").stat().st_size > 0

@@ -54,16 +54,33 @@ def test_without_a_file_nothing_is_done(command) -> None:
     assert [line.split()[:2] for line in out.splitlines()] == [[each.label, "-"] for each in every]
 
 
-def test_a_wrong_answer_is_named_on_its_line(command, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_answer_is_named_with_its_advice(
+    command, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert isinstance(ch04.q1, Numbers)
     mistake = ch04.q1.mistakes[0]
     wrong = ch04.q1.build(frozenset({mistake.name}))
     Path(FILE).write_text(f'CHAPTER = "04"\nanother_query = {wrong}\n', "utf-8")
     with pytest.raises(SystemExit):
         command("exercises", "check", FILE)
-    first, *others = capsys.readouterr().out.splitlines()
+    first, advice, *others = capsys.readouterr().out.splitlines()
     assert first == f"4.1  This is the mistake: {mistake.name}."
+    assert advice == f"     {mistake.advice}"
     assert all("Not attempted" in line for line in others)
+
+
+def test_an_error_is_shown_with_its_case(command, capsys: pytest.CaptureFixture[str]) -> None:
+    text = 'CHAPTER = "04"\ndef attention(q, k, v):\n    raise ValueError\n'
+    Path(FILE).write_text(text, "utf-8")
+    with pytest.raises(SystemExit):
+        command("exercises", "check", FILE)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:5] == [
+        "4.2  Your code raised an error at line 3: raise ValueError",
+        "     ValueError",
+        "     The case: one query and two keys with d_k = 1.",
+        "     q = [[1.0]]  # shape (1, 1)",
+    ]
 
 
 def test_a_file_of_answers_is_not_overwritten(command, rejected) -> None:

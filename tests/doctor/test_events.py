@@ -52,8 +52,8 @@ def test_a_file_that_is_still_written_ends_before_its_last_record(tmp_path: Path
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"step,loss\n" * 9, ["does not start as one"]),
-        (b"", ["does not start as one"]),
+        (b"step,loss\n" * 9, ["does not begin like one"]),
+        (b"", ["does not begin like one"]),
         (
             WRITTEN.read_bytes().replace(b"\n\ntrain/loss", b"\n\xfftrain/loss"),
             ["cannot read"],

@@ -182,7 +182,9 @@ def test_an_error_is_shown_with_its_line(exercise: Function) -> None:
     verdict = exercise.check(answer)
     assert verdict.kind == "raised"
     assert "return undefined_name" in verdict.headline
-    assert verdict.details.startswith("NameError: name 'undefined_name' is not defined")
+    error, case = verdict.details.splitlines()[:2]
+    assert error == "NameError: name 'undefined_name' is not defined"
+    assert case == f"The case: {exercise.probes[0].stage}."
 
 
 @every_function
@@ -192,8 +194,10 @@ def test_another_wrong_answer_is_shown_with_its_first_failing_case(exercise: Fun
     assert verdict.headline == f"Wrong for this case: {exercise.probes[0].stage}."
     assert "yours = [[0.125]]  # shape (1, 1)" in verdict.details
     assert "expected = " in verdict.details
+    assert verdict.details.endswith(f"q{exercise.number}.hint() gives a hint.")
     verdict = exercise.check(lambda *arguments: None)
     assert verdict.headline.endswith("got None (is the return statement missing?).")
+    assert f"The case: {exercise.probes[0].stage}." in verdict.details
 
 
 @every_function

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -96,6 +97,8 @@ class Exercises:
         checked = check_file(Path(str(self.subject)))
         for each in checked:
             print(f"{each.exercise.label}  {each.verdict.headline}")
+            if each.verdict.kind != "not attempted" and each.verdict.details:
+                print(textwrap.indent(each.verdict.details, " " * 5))
         if not all(each.verdict.solved for each in checked):
             sys.exit(1)
 

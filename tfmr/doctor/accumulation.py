@@ -35,22 +35,20 @@ def probe(subject: Subject) -> list[Finding]:
     given = call_backward(subject, batches, accumulate=True)
     known = {
         "the gradient is that of the last batch only; call zero_grad() once per step": last,
-        "the gradient is that of the first batch only": first,
-        "every batch has the same weight, whatever its number of tokens; weight it by its tokens": (
-            (first + last) / 2
-        ),
+        "the gradient is that of the first batch only; call backward() for every batch": first,
+        "every batch has the same weight; weight it by its number of tokens": ((first + last) / 2),
         "the gradients of mean losses are added; divide each loss by the number of batches, "
         "weighted by tokens": first + last,
     }
     if _distance(given, expected) < TOLERANCE:
-        text = "accumulated gradients equal those of one large batch"
+        text = "the accumulated gradient equals that of one large batch"
         return [Finding(NAMES[0], "ok", text)]
     for text, gradient in known.items():
         if _distance(given, gradient) < TOLERANCE:
             return [Finding(NAMES[0], "fault", text)]
     cosine = float(given @ expected / (given.norm() * expected.norm()))
     if cosine > 1 - TOLERANCE and given.norm() < expected.norm():
-        text = "accumulated gradients have the direction of those of one batch (clipped?)"
+        text = "the accumulated gradient differs from that of one large batch only by a factor"
         return [Finding(NAMES[0], "ok", text)]
     text = f"the accumulated gradient differs from that of one large batch (cosine {cosine:.3f})"
     return [Finding(NAMES[0], "fault", text)]

@@ -174,7 +174,7 @@ def diagnose(curve: Curve) -> Report:
     for name, probe in PROBES.items():
         try:
             if any(each.name == "rate too high" and each.verdict == "fault" for each in findings):
-                raise UndecidedError("first decide or repair: rate too high")
+                raise UndecidedError("this depends on another finding: rate too high")
             text, is_fault = probe(curve)
             findings.append(Finding(name, "fault" if is_fault else "ok", text))
         except UndecidedError as reason:
@@ -191,7 +191,7 @@ def _rate(curve: Curve) -> tuple[str, bool]:
         text = f"the loss rises from {lowest:.2f} to {end:.2f}; lower the learning rate"
         return text, True
     if not curve.weight_norm:
-        raise UndecidedError("no weight norm is recorded; the loss does not diverge")
+        raise UndecidedError("the loss does not diverge, and no weight norm is recorded")
     growth = curve.weight_norm[-1] / curve.weight_norm[0]
     stalls = curve.between(0.25, 0.35) > 0.5 * start
     if growth > 2 and stalls:
@@ -211,11 +211,11 @@ def _warmup(curve: Curve) -> tuple[str, bool]:
     start, early, later = float(curve.loss[0]), curve.between(0.06, 0.1), curve.between(0.2, 0.3)
     if later > 0.6 * start and early - later < 0.5 * (start - early):
         return (
-            f"the rate is highest at the first step, and the loss stalls at {later:.2f} after a "
-            "short fall; increase the rate over the first few hundred steps",
+            f"the learning rate is highest at the first step, and the loss stalls at {later:.2f} "
+            "after a short fall; increase the rate over the first few hundred steps",
             True,
         )
-    return "the rate is highest at the first step, and the loss falls steadily", False
+    return "the learning rate is highest at the first step, and the loss falls steadily", False
 
 
 def _overfitting(curve: Curve) -> tuple[str, bool]:
@@ -230,12 +230,15 @@ def _overfitting(curve: Curve) -> tuple[str, bool]:
     stays = valid > max(1.3 * train, train + 0.3) and valid > 0.9 * half
     if rises or stays:
         return (
-            f"the validation loss ends at {valid:.2f}, its lowest value is {lowest:.2f}, and the "
-            f"training loss falls to {train:.2f}; stop at the lowest value, use more data or "
-            "dropout",
+            f"the validation loss ends at {valid:.2f}; its lowest value is {lowest:.2f}, and the "
+            f"training loss falls to {train:.2f}; stop at the lowest value, or use more data "
+            "or dropout",
             True,
         )
-    return f"training loss {train:.2f}, validation loss {valid:.2f} at the end", False
+    return (
+        f"at the end, the training loss is {train:.2f} and the validation loss {valid:.2f}",
+        False,
+    )
 
 
 def _leak(curve: Curve) -> tuple[str, bool]:
@@ -255,9 +258,7 @@ def _not_learning(curve: Curve) -> tuple[str, bool]:
     if end < 0.9 * start:
         return f"the loss falls from {start:.2f} to {end:.2f}", False
     if start < 3:
-        raise UndecidedError(
-            f"the loss starts at {start:.2f} nats, as that of a trained model does"
-        )
+        raise UndecidedError(f"the loss starts at {start:.2f} nats, like that of a trained model")
     return (
         f"the loss stays near its first value, {start:.2f} (last: {end:.2f}); raise the learning "
         "rate, and check that the optimiser has the parameters of this model",

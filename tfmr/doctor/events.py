@@ -28,7 +28,10 @@ def read_events(path: Path) -> Scalars:
         TfmrError: if there is no event file, or one cannot be read.
     """
     files = sorted(path.glob(f"*{MARK}*")) if path.is_dir() else [path]
-    require(bool(files), f"expected event files of TensorBoard in {path}, found none")
+    require(
+        bool(files),
+        f"expected event files of TensorBoard in {path}, found none: give the folder that has them",
+    )
     scalars: Scalars = {}
     for file in files:
         try:
@@ -39,7 +42,7 @@ def read_events(path: Path) -> Scalars:
             raise TfmrError(f"cannot read the event file {file}: {error}") from error
         require(
             version.startswith(b"brain.Event:"),
-            f"expected an event file of TensorBoard: {file} does not start as one",
+            f"expected an event file of TensorBoard, but {file} does not begin like one",
         )
         for tag, step, value in found:
             scalars.setdefault(tag, {})[step] = value

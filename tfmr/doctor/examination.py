@@ -65,7 +65,7 @@ def _blocks(finding: Finding) -> bool:
 def _findings(module: ModuleType, subject: Subject, blocking: list[str]) -> list[Finding]:
     try:
         if blocking:
-            raise UndecidedError(f"first decide or repair: {', '.join(blocking)}")
+            raise UndecidedError(f"this depends on another finding: {', '.join(blocking)}")
         findings: list[Finding] = module.probe(subject)
     except (UndecidedError, TfmrError) as reason:
         return [Finding(name, "undecided", str(reason)) for name in module.NAMES]

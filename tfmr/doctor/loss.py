@@ -61,7 +61,7 @@ def probe(subject: Subject) -> list[Finding]:
             else _right(subject, name, faults)
             for name in NAMES
         ]
-    reason = "your loss equals none of the known ones (cross-entropy, with or without smoothing)"
+    reason = "the loss is not a cross-entropy, with or without label smoothing"
     findings = [Finding(name, "undecided", reason) for name in NAMES]
     if subject.pad is not None:
         verdict: Verdict = "fault" if _counts_padding(subject, batches[0]) else "ok"
@@ -74,7 +74,7 @@ def _right(subject: Subject, name: str, faults: frozenset[str]) -> Finding:
     if name == PADDING and subject.pad is None:
         return Finding(name, "undecided", "the subject has no padding: pad is None")
     right = "the loss is the cross-entropy of the next real token"
-    return Finding(name, "ok", "your loss is explained without it" if faults else right)
+    return Finding(name, "ok", "another fault explains the loss" if faults else right)
 
 
 def _without_loss(subject: Subject) -> list[Finding]:

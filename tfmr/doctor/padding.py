@@ -66,7 +66,9 @@ def _language_model(subject: Subject, pad: int) -> list[Finding]:
     largest = float(change(alone, padded[:, -SHORT:] if left else padded[:, :SHORT]).max())
     if largest < limit(max(effect, largest)):
         return [
-            Finding(NAMES[0], "ok", f"padding on the {subject.padding_side} does not change logits")
+            Finding(
+                NAMES[0], "ok", f"padding on the {subject.padding_side} does not change the logits"
+            )
         ]
     advice = (
         "pass an attention mask, and count the positions from the first real token"

@@ -27,7 +27,7 @@ def probe(subject: Subject) -> list[Finding]:
         Finding(
             NAMES[0],
             "fault",
-            f"{len(unscaled)} of {len(decided)} attentions: the scores are multiplied by "
+            f"in {len(unscaled)} of {len(decided)} attention layers, the scores are multiplied by "
             f"{worst.factor:.3g} instead of 1/√{worst.width} = {worst.width**-0.5:.3g} before the "
             "softmax",
         )

@@ -121,7 +121,7 @@ class Subject:
             "transpose or slice it in the function that you pass",
         )
         if result.isnan().any():
-            raise UndecidedError("logits are NaN; is there a row in which every key is masked?")
+            raise UndecidedError("the logits are NaN; is there a row in which every key is masked?")
         finite: Tensor = result.detach().cpu().double().nan_to_num(posinf=0.0, neginf=0.0)
         return finite
 

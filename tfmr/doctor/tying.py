@@ -35,7 +35,7 @@ def probe(subject: Subject) -> list[Finding]:
     if surplus not in [sum(table.numel() for table in group) for group in groups]:
         raise UndecidedError(
             f"the model has {total:,} parameters instead of {subject.parameters:,}; the difference "
-            "is no embedding matrix"
+            "is not the size of an embedding matrix"
         )
     text = (
         f"the model has {total:,} parameters, {surplus:,} more than stated, the size of an "

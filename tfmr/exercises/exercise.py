@@ -110,6 +110,10 @@ class Exercise(ABC):
         """The number of the exercise in the book, such as ``4.2``."""
         return f"{int(self.chapter)}.{self.number}"
 
+    @property
+    def _next_hint(self) -> str:
+        return f"ch{self.chapter}.q{self.number}.hint() gives a hint."
+
     def check(self, answer: Any) -> Verdict:
         """The verdict on an answer. The answer and the global random state are not changed."""
         if answer is None or answer is ...:
@@ -145,7 +149,7 @@ class Exercise(ABC):
         return Verdict(
             "not attempted",
             f"Not attempted: complete {self.name} and check it again.",
-            f"ch{self.chapter}.q{self.number}.hint() gives a hint.",
+            self._next_hint,
         )
 
     def _not_a_function(self, answer: Any) -> Verdict:
@@ -321,7 +325,7 @@ class Function(Diagnosed):
             return Verdict(
                 "not attempted",
                 "Not attempted: this computes the same as the given code.",
-                f"ch{self.chapter}.q{self.number}.hint() gives a hint.",
+                self._next_hint,
             )
         if mistakes := self.diagnose(observed):
             return self._named(mistakes)
@@ -344,20 +348,19 @@ class Function(Diagnosed):
         probe, given, expected = self.probes[first], observed[first], self.expected[first]
         passed = list(dict.fromkeys(p.stage for p in self.probes[:first]))
         lines = [f"Passed: {'; '.join(passed)}."] if passed else []
-        lines += [
+        case = [
             show(name, value) for name, value in zip(self.arguments, probe.arguments, strict=True)
         ]
         if isinstance(given, Failure):
+            case.insert(0, f"The case: {probe.stage}.")
             if isinstance(given.error, TfmrError) and not given.line:  # not a tensor
-                return Verdict("wrong", f"Wrong: {given.error}.", "\n".join(lines))
-            where = f" at {given.line}" if given.line else ""
-            error = f"{type(given.error).__name__}: {given.error}".splitlines()[0]
-            return Verdict(
-                "raised", f"Your code raised an error{where}", "\n".join([error, *lines])
-            )
+                return Verdict("wrong", f"Wrong: {given.error}.", "\n".join([*lines, *case]))
+            text = "\n".join([str(given), *lines, *case])
+            return Verdict("raised", f"Your code raised an error{given.where}", text)
         assert isinstance(expected, Tensor)
-        lines += [show("expected", expected), show("yours", given)]
-        return Verdict("wrong", f"Wrong for this case: {probe.stage}.", "\n".join(lines))
+        case += [show("expected", expected), show("yours", given)]
+        text = "\n".join([*lines, *case, self._next_hint])
+        return Verdict("wrong", f"Wrong for this case: {probe.stage}.", text)
 
 
 @dataclass(frozen=True)
@@ -385,13 +388,11 @@ class WriteTest(Exercise):
                 continue
             if isinstance(failure.error, NotImplementedError):
                 return self._not_attempted()
-            where = f" at {failure.line}" if failure.line else ""
             if not isinstance(failure.error, AssertionError):
-                error = f"{type(failure.error).__name__}: {failure.error}".splitlines()[0]
-                return Verdict("raised", f"Your test raised an error{where}", error)
+                return Verdict("raised", f"Your test raised an error{failure.where}", str(failure))
             return Verdict(
                 "wrong",
-                f"Wrong: your test rejects a correct function{where}",
+                f"Wrong: your test rejects a correct function{failure.where}",
                 f"In this function, {subject.description}.",
             )
         survivors = [each for each in self.mutants if outcome(answer, each) is None]

@@ -26,6 +26,8 @@ def stubs(chapter: ModuleType) -> str:
     parts = [
         f'"""Exercises of chapter {int(chapter.CHAPTER)}.\n\n'
         f"To check your answers: python -m tfmr exercises check {name}\n"
+        f"For a hint, in Python: from tfmr.exercises import ch{chapter.CHAPTER}; "
+        f"ch{chapter.CHAPTER}.q1.hint()\n"
         f'"""\n\nimport math\n\nimport torch\n\nCHAPTER = "{chapter.CHAPTER}"\n'
     ]
     for each in exercises_of(chapter):

@@ -88,9 +88,13 @@ class Failure:
     line: str
 
     @property
-    def is_stub(self) -> bool:
-        """Whether the code only states that it is not implemented."""
-        return isinstance(self.error, NotImplementedError)
+    def where(self) -> str:
+        """The line as the end of a sentence: `` at line 3: x = y``; empty if it is not known."""
+        return f" at {self.line}" if self.line else ""
+
+    def __str__(self) -> str:
+        """The exception on one line, such as ``ValueError: too small``."""
+        return f"{type(self.error).__name__}: {self.error}".splitlines()[0].removesuffix(": ")
 
 
 @dataclass(frozen=True)

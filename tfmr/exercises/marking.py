@@ -147,7 +147,7 @@ def mark(student: str, path: Path, sandbox: Command, seconds: float) -> Marked:
                 marks += [Mark(each.label, each.title, verdict) for each in rest]
                 break
             if failure:
-                problem = f"it raised an error{_place(failure)}: {_text(failure)}"
+                problem = f"it raised an error{failure.where}: {failure}"
             while rest:
                 exercise = rest.pop(0)
                 stopped = None
@@ -196,18 +196,10 @@ def _verdict(exercise: Exercise, answer: Any) -> Verdict:
         Ended: if the process of the submission ends early.
     """
     if isinstance(answer, Failure):
-        return Verdict("raised", f"Your code raised an error{_place(answer)}", _text(answer))
+        return Verdict("raised", f"Your code raised an error{answer.where}", str(answer))
     if isinstance(exercise, WriteTest) and isinstance(answer, Answer):
         answer = _in_any_order(exercise, answer)
     return exercise.check(answer)
-
-
-def _place(failure: Failure) -> str:
-    return f" at {failure.line}" if failure.line else ""
-
-
-def _text(failure: Failure) -> str:
-    return f"{type(failure.error).__name__}: {failure.error}"
 
 
 def _in_any_order(
