@@ -11,6 +11,7 @@ import argparse
 import copy
 import re
 import sys
+from html import escape
 from pathlib import Path
 
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
@@ -20,10 +21,11 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from tfmr.exercises.chapters import chapter_numbers, exercises_of, find_chapter
 from tfmr.exercises.exercise import Diagnosed, Exercise, Predict, WriteTest
 from tfmr.exercises.files import file_name, stubs
-from tools import ROOT, notebooks
+from tools import ROOT, notebooks, published
 from tools.dist import write_archive
 from tools.lab import PAGES
-from tools.standalone import EXERCISE, SOLUTION
+from tools.site import LANGUAGE
+from tools.standalone import EXERCISE, LINK, SOLUTION
 
 TARGET = ROOT / "dist"
 ANSWER = "# Write your answer to exercise {} here."
@@ -81,7 +83,7 @@ def with_mistakes(chapter: NotebookNode, exercises: list[Exercise]) -> NotebookN
     rows = ["## Known mistakes", "", "| exercise | mistake | advice |", "|---|---|---|"]
     for each in exercises:
         for mistake, advice in known(each):
-            row = (each.label, mistake, advice)
+            row = (escape(text, quote=False) for text in (each.label, mistake, advice))
             rows.append(f"| {' | '.join(text.replace('|', '&#124;') for text in row)} |")
     table = new_markdown_cell("\n".join(rows), id="known-mistakes")
     return NotebookNode(chapter | {"cells": [*chapter.cells, *([table] if exercises else [])]})
@@ -95,6 +97,25 @@ def known(exercise: Exercise) -> list[tuple[str, str]]:
         return [(f"the test accepts: {each.description}", "") for each in exercise.mutants]
     assert isinstance(exercise, Predict)
     return [(exercise.options[letter], text) for letter, text in exercise.replies.items()]
+
+
+def resolved(text: str, names: set[str]) -> str:
+    """A text whose links lead to files of the archive, ``names``, or to the published site.
+
+    If the project has no published site, links to other pages become text.
+    """
+    site = (published("Documentation") or "").rstrip("/")
+
+    def resolve(link: re.Match[str]) -> str:
+        label, address = link.groups()
+        page, mark, anchor = address.partition("#")
+        if page in names or Path(page).suffix not in (".ipynb", ".md") or "://" in page:
+            return link[0]
+        return (
+            f"[{label}]({site}/{LANGUAGE}/{Path(page).stem}.html{mark}{anchor})" if site else label
+        )
+
+    return LINK.sub(resolve, text)
 
 
 def hand_out(path: Path, audience: str, target: Path = TARGET) -> Path | None:
@@ -111,6 +132,11 @@ def hand_out(path: Path, audience: str, target: Path = TARGET) -> Path | None:
             files[file_name(module)] = stubs(module)
     else:
         notebook = with_mistakes(chapter, exercises_of(module) if module else [])
+    names = {path.name, *files}
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = resolved(cell.source, names)
+    files |= {page: resolved(files[page], names) for page in PAGES}
     files[path.name] = notebooks.normal_form(notebook)
     archive = target / audience / f"{path.stem}.zip"
     write_archive(archive, path.stem, {name: text.encode() for name, text in files.items()})

@@ -12,8 +12,16 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from tfmr.exercises.chapters import chapter_numbers, exercises_of, find_chapter
 from tfmr.exercises.exercise import Diagnosed, Function
 from tools import handouts, notebooks
-from tools.handouts import HandoutError, hand_out, is_stub, known, prove, without_solutions
-from tools.standalone import EXERCISE
+from tools.handouts import (
+    HandoutError,
+    hand_out,
+    is_stub,
+    known,
+    prove,
+    resolved,
+    without_solutions,
+)
+from tools.standalone import EXERCISE, LINK, anchors
 
 CHAPTERS = [
     path for path in notebooks.chapters() if "### Exercise " in path.read_text(encoding="utf-8")
@@ -93,7 +101,10 @@ def test_the_archive_for_the_teacher(ran: list[NotebookNode], tmp_path: Path) ->
     with zipfile.ZipFile(archive) as content:
         content.extractall(tmp_path)
     *cells, table = notebooks.read(tmp_path / FOUR.stem / FOUR.name).cells
-    assert [cell.source for cell in cells] == [c.source for c in notebooks.read(FOUR).cells]
+    whole = notebooks.read(FOUR).cells
+    assert [cell.id for cell in cells] == [cell.id for cell in whole]
+    code = [[cell for cell in each if cell.cell_type == "code"] for each in (cells, whole)]
+    assert code[0] == code[1]
     assert ran == []
     exercises = exercises_of(find_chapter("04"))
     rows = [html.unescape(row) for row in table.source.splitlines()[4:]]
@@ -103,6 +114,48 @@ def test_the_archive_for_the_teacher(ran: list[NotebookNode], tmp_path: Path) ->
         assert known(each)
         for mistake in each.mistakes if isinstance(each, Diagnosed) else ():
             assert f"| {each.label} | {mistake.name} | {mistake.advice} |" in rows
+
+
+@every_chapter
+@pytest.mark.parametrize("audience", ["student", "teacher"])
+def test_the_links_of_an_archive_lead_somewhere(
+    ran: list[NotebookNode], tmp_path: Path, audience: str, path: Path
+) -> None:
+    archive = hand_out(path, audience, tmp_path)
+    assert archive
+    with zipfile.ZipFile(archive) as content:
+        content.extractall(tmp_path)
+    folder = tmp_path / path.stem
+    notebook = notebooks.read(folder / path.name)
+    texts = {path.name: [c.source for c in notebook.cells if c.cell_type == "markdown"]}
+    texts |= {page.name: [page.read_text("utf-8")] for page in folder.glob("*.md")}
+    own = {
+        name: anchors(new_notebook(cells=[new_markdown_cell("\n".join(each))]))
+        for name, each in texts.items()
+    }
+    for name, each in texts.items():
+        for _, address in LINK.findall("\n".join(each)):
+            page, _, anchor = address.partition("#")
+            if "://" not in address:
+                assert {anchor} <= own[page or name] | {""}, address
+    if audience == "teacher":
+        assert "<" not in texts[path.name][-1], "Markdown would take it for an element"
+
+
+@pytest.mark.parametrize(
+    ("site", "expected"),
+    [
+        ("https://book.example/", "[5](https://book.example/en/05-x.html#heads)"),
+        (None, "5"),
+    ],
+)
+def test_a_link_to_another_chapter(
+    monkeypatch: pytest.MonkeyPatch, site: str | None, expected: str
+) -> None:
+    monkeypatch.setattr(handouts, "published", lambda name: site)
+    kept = "[4](04-x.ipynb#a) [term](glossary.md#b) [here](#c) [paper](https://a.example/d.md)"
+    text = f"{kept} [5](05-x.ipynb#heads)"
+    assert resolved(text, {"04-x.ipynb", "glossary.md"}) == f"{kept} {expected}"
 
 
 @pytest.mark.parametrize("number", chapter_numbers())
