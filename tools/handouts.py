@@ -28,7 +28,7 @@ from tools.site import LANGUAGE
 from tools.standalone import EXERCISE, LINK, SOLUTION
 
 TARGET = ROOT / "dist"
-ANSWER = "# Write your answer to exercise {} here."
+ANSWER = "# Write your answer to exercise {} here: code, or text in comments."
 STUB = re.compile(r"^ch\d\d\.q\d+\.check\(\w+\)$|\A# Write your answer to exercise ", re.MULTILINE)
 SECTION = re.compile(r"#{1,3} ")
 

@@ -192,5 +192,5 @@ def test_a_cell_for_the_answer_follows_an_exercise_without_a_stub() -> None:
     texts = ["### Exercise 9.9: A title", "#### Solution of exercise 9.9", "It is 3.", "## Summary"]
     cells = [new_markdown_cell(text) for text in texts]
     found = without_solutions(new_notebook(cells=[*cells, new_code_cell("x = 1")])).cells
-    answer = "# Write your answer to exercise 9.9 here."
+    answer = "# Write your answer to exercise 9.9 here: code, or text in comments."
     assert [cell.source for cell in found] == [texts[0], answer, texts[3], "x = 1"]
