@@ -103,7 +103,7 @@ def test_a_link_opens_by_keyboard_and_changes_the_figure_of_an_open_page(stage: 
         ("&__proto__=1", "this figure has no “__proto__” that can be set"),
         ("&", "this figure has no “” that can be set"),
         ("&<b>x</b>=1", "this figure has no “<b>x</b>” that can be set"),
-        ("&selected=" + 4000 * "1", "it has 4010 characters, at most 4000 are possible"),
+        ("&selected=" + 4000 * "1", "it has 4010 characters; at most 4000 are allowed"),
     ],
 )
 def test_a_state_that_cannot_be_used_is_not_used_and_said(

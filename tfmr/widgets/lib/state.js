@@ -29,7 +29,7 @@ export function oneOf(values) {
 export const flag = oneOf([true, false]);
 
 /** Any text. */
-export const anyText = { accepts: () => true, expected: "a text", isText: true };
+export const anyText = { accepts: () => true, expected: "text", isText: true };
 
 /** A list of the same length as `stored`, whose items are of a kind. */
 export function listOf(kind, stored) {
@@ -60,7 +60,7 @@ export function writeState(kinds, stored, get) {
 
 /** The values of the traits in such a text. Throws an Error that says which part cannot be used. */
 export function readState(kinds, text) {
-  if (text.length > LONGEST) throw new Error(`it has ${text.length} characters, at most ${LONGEST} are possible`);
+  if (text.length > LONGEST) throw new Error(`it has ${text.length} characters; at most ${LONGEST} are allowed`);
   const values = {};
   for (const part of text.split("&").slice(1)) {
     const [, name, given] = /^([^=]*)=?(.*)$/s.exec(part);

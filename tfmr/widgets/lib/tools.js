@@ -53,7 +53,7 @@ export function Share({ title, addresses }) {
   };
   const panel = () => {
     const { page, alone } = addresses();
-    if (!page) return html`<p>This state is too long for an address. Shorten its text, or reset the figure.</p>`;
+    if (!page) return html`<p>This state is too long for an address. Shorten the text, or reset the figure.</p>`;
     const told = (name) => (copied) => tell(copied ? `${name} copied` : `Not copied: copy the selected text yourself.`);
     const { clientWidth, clientHeight } = part.current.closest(".live");
     return html`
