@@ -200,7 +200,7 @@ def in_place(w, g, m, v, t, lr):
 
 REMARKS = {
     "q3": [(position_by_position, "loops over positions")],
-    "q4": [(in_place, "changes its argument m, v and w in place")],
+    "q4": [(in_place, "changes its arguments m, v and w in place")],
 }
 """For each exercise, answers that are right, and what could be better."""
 

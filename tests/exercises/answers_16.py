@@ -237,7 +237,7 @@ def in_place(m_a, sum_a, o_a, m_b, sum_b, o_b):
 
 
 REMARKS = {
-    "q3": [(query_by_query, "loops over queries"), (in_place, "changes its argument o_a and")],
+    "q3": [(query_by_query, "loops over queries"), (in_place, "changes its arguments o_a and")],
     "q4": [(group_by_group, "loops over groups")],
 }
 """For each exercise, answers that are right, and what could be better."""

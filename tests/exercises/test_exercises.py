@@ -92,6 +92,8 @@ def test_what_could_be_better_is_said(exercise: Exercise) -> None:
         verdict = exercise.check(answer)
         assert verdict.kind == "right, but", (answer, verdict)
         assert remark in repr(verdict)
+        assert re.match(r"Right, but: [a-z]", verdict.headline)
+        assert all(line.startswith("Also, ") for line in verdict.details.splitlines())
 
 
 @every

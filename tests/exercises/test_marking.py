@@ -101,7 +101,10 @@ def test_a_file_that_is_no_notebook(tmp_path: Path, text: str) -> None:
         path.write_text(text.replace("[", "[ ") + " " * 9, "utf-8")
         assert "contains no exercise" in marked(path).problem
         path.write_text(json.dumps([text, "from tfmr.exercises import ch04"]), "utf-8")
-    assert "it is not a notebook" in marked(path).problem
+    found = marked(path)
+    assert "it is not a notebook" in found.problem
+    start = "Not checked: your submission could not be run; it is not a notebook"
+    assert found.marks[0].verdict.headline.startswith(start)
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

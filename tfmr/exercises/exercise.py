@@ -334,13 +334,15 @@ class Function(Diagnosed):
     def _right(self, answer: Callable[..., Any], changed: Sequence[str]) -> Verdict:
         remarks = [each.text for each in self.caveats if each.applies(answer)]
         if changed:
+            noun = "argument" if len(changed) == 1 else "arguments"
             remarks.append(
-                f"It changes its argument {joined(changed)} in place, which the caller may still "
+                f"it changes its {noun} {joined(changed)} in place, which the caller may still "
                 "need: compute a new tensor instead."
             )
         if not remarks:
             return Verdict("right", "Right.")
-        return Verdict("right, but", f"Right, but: {remarks[0]}", "\n".join(remarks[1:]))
+        others = "\n".join(f"Also, {each}" for each in remarks[1:])
+        return Verdict("right, but", f"Right, but: {remarks[0]}", others)
 
     def _smallest_failing_case(self, observed: Sequence[Tensor | Failure]) -> Verdict:
         same = [self._same(*pair) for pair in zip(observed, self.expected, strict=True)]

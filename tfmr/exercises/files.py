@@ -70,7 +70,7 @@ def check_file(path: Path) -> list[Checked]:
     answers = run_file(path, guard.SECONDS)
     require(
         isinstance(answers.get("CHAPTER"), str),
-        f'expected the line CHAPTER = "04" in {path}, or another chapter; `python -m tfmr '
+        f'expected a line that states the chapter in {path}, as in CHAPTER = "04"; `python -m tfmr '
         "exercises start 04` writes a file with it",
     )
     exercises = exercises_of(find_chapter(answers["CHAPTER"]))

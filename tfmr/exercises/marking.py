@@ -143,7 +143,9 @@ def mark(student: str, path: Path, sandbox: Command, seconds: float) -> Marked:
                 answers, failure = submission.define(text, is_notebook, names)
             except Ended as reason:
                 problem = f"it could not be run: {reason}"
-                verdict = Verdict("raised", f"Not checked, because your submission {reason}.")
+                verdict = Verdict(
+                    "raised", f"Not checked: your submission could not be run; {reason}."
+                )
                 marks += [Mark(each.label, each.title, verdict) for each in rest]
                 break
             if failure:
