@@ -343,8 +343,8 @@ def test_the_links_show_the_sentence_in_other_figures(visit: Visit, site: Locato
         said_there = live.locator(".heads-says").inner_text()
         assert said_there.lower().startswith(f"{kind}attention, block 3, head 2.")
     live = opened(visit, addresses[4])
-    for label, length in (("source", 8), ("target", 11)):
-        assert live.get_by_role("slider", name=re.compile(label)).input_value() == str(length)
+    for label, length in (("Source", 8), ("Target", 11)):
+        assert live.get_by_role("slider", name=label).input_value() == str(length)
 
 
 def test_the_links_carry_a_sentence_of_the_reader(visit: Visit, site: Locator) -> None:
