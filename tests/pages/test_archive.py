@@ -67,7 +67,7 @@ def test_an_answer_is_checked(folder: Path, page: Page) -> None:
 def test_the_translator_translates(folder: Path, page: Page) -> None:
     page.goto((folder / "en" / "translator.html").as_uri())
     expect(page.locator(POLICY)).to_have_count(1)
-    live = page.locator(".live")
+    live = page.locator("#live-translator-1 .live")
     live.get_by_label("Sentence in").fill(EXAMPLE)
     live.get_by_role("button", name="ranslate").click()
     expect(live.locator(".tra-translation")).to_have_text(TRANSLATION, timeout=60_000)

@@ -183,7 +183,7 @@ def test_the_address_of_every_file_changes_with_its_content(visit: Visit) -> Non
     visit.page.on("request", lambda request: asked.append(request.url))
     page = visit.open("index.html")
     page = visit.open("translator.html")
-    page.get_by_role("button", name="Load the model").click()
+    page.get_by_role("button", name="and translate").click()
     page.get_by_role("button", name="Translate", exact=True).wait_for()
     page.keyboard.press("Control+k")
     page.locator("#search-dialog input").fill("softmax")
