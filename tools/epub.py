@@ -18,10 +18,10 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from tfmr import __version__
-from tools import ROOT, published
+from tools import ROOT
 from tools.dist import TIME, run
 from tools.pdf import TITLE, serving, with_browser
-from tools.site import LANGUAGE
+from tools.site import published_pages
 from tools.site.head import edition, last_commit
 
 TARGET = ROOT / "dist" / "the-executable-transformer.epub"
@@ -169,11 +169,7 @@ def read(
 ) -> tuple[list[Chapter], dict[str, bytes]]:
     """The pages of the site as documents, and their pictures by name."""
     chapters, pictures = [], {}
-    address = (published("Documentation") or "").rstrip("/")
-    known = {
-        "pages": [name for name, _ in names],
-        "site": address and f"{address}/{LANGUAGE}",
-    }
+    known = {"pages": [name for name, _ in names], "site": published_pages()}
     for name, caption in names:
         page.goto(f"{base}/{name}.html", wait_until="load")
         found = page.evaluate(READ, known | {"page": name})

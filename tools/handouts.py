@@ -21,10 +21,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from tfmr.exercises.chapters import chapter_numbers, exercises_of, find_chapter
 from tfmr.exercises.exercise import Diagnosed, Exercise, Predict, WriteTest
 from tfmr.exercises.files import file_name, stubs
-from tools import ROOT, notebooks, published
+from tools import ROOT, notebooks
 from tools.dist import write_archive
 from tools.lab import PAGES
-from tools.site import LANGUAGE
+from tools.site import published_pages
 from tools.standalone import EXERCISE, LINK, SOLUTION
 
 TARGET = ROOT / "dist"
@@ -104,16 +104,14 @@ def resolved(text: str, names: set[str]) -> str:
 
     If the project has no published site, links to other pages become text.
     """
-    site = (published("Documentation") or "").rstrip("/")
+    site = published_pages()
 
     def resolve(link: re.Match[str]) -> str:
         label, address = link.groups()
         page, mark, anchor = address.partition("#")
         if page in names or Path(page).suffix not in (".ipynb", ".md") or "://" in page:
             return link[0]
-        return (
-            f"[{label}]({site}/{LANGUAGE}/{Path(page).stem}.html{mark}{anchor})" if site else label
-        )
+        return f"[{label}]({site}/{Path(page).stem}.html{mark}{anchor})" if site else label
 
     return LINK.sub(resolve, text)
 

@@ -21,10 +21,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import ArrayObject, FloatObject, NameObject, NullObject
 
-from tools import ROOT, published
+from tools import ROOT
 from tools.browser import FLAGS, browser
 from tools.dist import run
-from tools.site import LANGUAGE, SITE
+from tools.site import LANGUAGE, SITE, published_pages
 from tools.site.head import edition
 from tools.site.server import server
 
@@ -219,7 +219,7 @@ def join(page: Page, base: str, parts: Sequence[Part]) -> PdfWriter:
 
 def connect(writer: PdfWriter, base: str, owners: Sequence[Part], parts: dict[str, Part]) -> None:
     """Let the links of every sheet lead to a sheet, or to the published site, or to nothing."""
-    site = (published("Documentation") or "").rstrip("/")
+    site = published_pages()
     for sheet, owner in zip(writer.pages, owners, strict=True):
         kept = ArrayObject()
         for reference in cast(ArrayObject, sheet.get("/Annots", ArrayObject())):
@@ -239,7 +239,7 @@ def connect(writer: PdfWriter, base: str, owners: Sequence[Part], parts: dict[st
                 link(annotation, writer.pages[number], top)
             elif site:
                 annotation["/A"][NameObject("/URI")] = type(annotation["/A"]["/URI"])(
-                    address.replace(base, f"{site}/{LANGUAGE}")
+                    address.replace(base, site)
                 )
             else:
                 kept.pop()

@@ -145,14 +145,14 @@ def test_the_links_of_an_archive_lead_somewhere(
 @pytest.mark.parametrize(
     ("site", "expected"),
     [
-        ("https://book.example/", "[5](https://book.example/en/05-x.html#heads)"),
-        (None, "5"),
+        ("https://book.example/en", "[5](https://book.example/en/05-x.html#heads)"),
+        ("", "5"),
     ],
 )
 def test_a_link_to_another_chapter(
-    monkeypatch: pytest.MonkeyPatch, site: str | None, expected: str
+    monkeypatch: pytest.MonkeyPatch, site: str, expected: str
 ) -> None:
-    monkeypatch.setattr(handouts, "published", lambda name: site)
+    monkeypatch.setattr(handouts, "published_pages", lambda: site)
     kept = "[4](04-x.ipynb#a) [term](glossary.md#b) [here](#c) [paper](https://a.example/d.md)"
     text = f"{kept} [5](05-x.ipynb#heads)"
     assert resolved(text, {"04-x.ipynb", "glossary.md"}) == f"{kept} {expected}"

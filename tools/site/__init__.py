@@ -4,10 +4,18 @@
 build`` builds the site, ``python -m tools.site serve`` serves it on this machine.
 """
 
-from tools import ROOT
+from pathlib import Path
+
+from tools import ROOT, published
 
 SITE = ROOT / "site"
 LANGUAGE = "en"
+
+
+def published_pages(root: Path = ROOT) -> str:
+    """The address of the published pages; empty if the project is not published."""
+    address = published("Documentation", root)
+    return f"{address.rstrip('/')}/{LANGUAGE}" if address else ""
 
 
 class SiteError(RuntimeError):

@@ -15,8 +15,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from tfmr import __version__
-from tools import ROOT, published
-from tools.site import LANGUAGE
+from tools import ROOT
+from tools.site import published_pages
 from tools.site.card import CARD
 from tools.site.icons import icon
 from tools.site.styles import SHEET, version
@@ -49,10 +49,9 @@ def description(doctree: nodes.document) -> str:
 
 def published_tags(page: str, root: Path = ROOT) -> str:
     """The canonical address and the picture of a ``page``, if the project is published."""
-    address = published("Documentation", root)
-    if not address:
+    pages = published_pages(root)
+    if not pages:
         return ""
-    pages = f"{address.rstrip('/')}/{LANGUAGE}"
     return (
         f'<link rel="canonical" href="{pages}/{page}">\n'
         f'<meta property="og:image" content="{pages}/{CARD}">\n'
