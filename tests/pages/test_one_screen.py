@@ -1,29 +1,15 @@
 """A figure shows its controls and what they change together, and nothing moves in use."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser
 
 from tests.pages.conftest import PHONE, Visit, guarded
+from tools.site import heights
 
-FIGURES = (
-    "01-sequences-and-recurrence-1",
-    "02-gates-1",
-    "02-gates-2",
-    "04-self-attention-1",
-    "06-position-1",
-    "07-add-norm-feed-forward-1",
-    "09-decoder-1",
-    "10-transformer-1",
-    "11-training-1",
-    "11-training-2",
-    "12-decoding-1",
-    "12-decoding-2",
-    "13-inside-a-trained-model-1",
-    "index-1",
-    "translator-1",
-)
+FIGURES = [name.removeprefix("live-") for name in json.loads(heights.FILE.read_text("utf-8"))]
 """The places of the figures, as their pages to embed are named."""
 SCREENS = {1280: (640, {}), 390: (760, PHONE)}
 """By the width of a window: the height that remains on a screen, and how the window differs."""
@@ -96,10 +82,10 @@ def test_a_figure_fits_one_screen_in_every_state(screen: tuple[Visit, int], plac
     visit, width = screen
     page = visit.open(f"{place.rpartition('-')[0]}.html", width=width)
     live = page.locator(f"#live-{place} .live")
-    heights = live.evaluate(OPERATE)
-    assert len(heights) > 5
-    first = heights[0][0]
-    assert [state for state in heights if state[0] != first] == []
+    measured = live.evaluate(OPERATE)
+    assert len(measured) > 5
+    first = measured[0][0]
+    assert [state for state in measured if state[0] != first] == []
     if place in LARGER[width]:
         limit = {1280: 640, 390: 840}[width]
         assert live.evaluate(TOGETHER) <= limit
