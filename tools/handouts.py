@@ -75,7 +75,7 @@ def prove(notebook: NotebookNode) -> None:
         raise HandoutError(f"a cell before the first stub fails: {problem}") from error
     shown = [output.get("data", {}).get("text/plain", "") for output in stub.outputs]
     if not all(text.startswith("Not attempted") for text in shown):
-        raise HandoutError(f"expected that the first stub is not attempted, got: {shown}")
+        raise HandoutError(f'expected "Not attempted" for the first stub, got: {shown}')
 
 
 def with_mistakes(chapter: NotebookNode, exercises: list[Exercise]) -> NotebookNode:

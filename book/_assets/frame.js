@@ -48,7 +48,7 @@ function svg(path) {
 
 // Colours
 
-const MODES = { auto: "as the system", light: "light", dark: "dark" };
+const MODES = { auto: "system setting", light: "light", dark: "dark" };
 const system = matchMedia("(prefers-color-scheme: dark)");
 
 function setMode(mode) {

@@ -87,7 +87,7 @@
       } else localStorage.removeItem(KEY);
     } catch {
       remember.checked = false;
-      countSolved("Your answers cannot be remembered, because this browser lets the page store nothing. ");
+      countSolved("Your answers cannot be remembered, because the browser does not let this page store data. ");
     }
     removal.hidden = !remember.checked;
   }
@@ -116,7 +116,7 @@
       for (const field of fieldsOf(form)) field.removeAttribute("aria-invalid");
     }
     remember.focus();
-    countSolved("All answers are removed. ");
+    countSolved("All your answers have been removed. ");
   });
 
   window.bookAnswers = {

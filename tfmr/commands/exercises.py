@@ -14,10 +14,11 @@ from tfmr.errors import require
 
 @dataclass(frozen=True)
 class Exercises:
-    """List the exercises, write a file of stubs, check your answers, or mark those of a class.
+    """List the exercises, write a file of stubs, check answers, or mark the answers of a class.
 
-    Without arguments, the command lists the exercises of all chapters. Those that are right in the
-    file of the chapter in the current folder, such as exercises_04.py, are marked.
+    Without arguments, the command lists the exercises of all chapters. If the current folder
+    contains the file of a chapter, such as exercises_04.py, the exercises solved in it are marked
+    as done.
 
     Start: python -m tfmr exercises start 04
 
@@ -43,7 +44,7 @@ class Exercises:
     """With start: the chapter, such as 04. With check: the file of answers. With mark: the folder
     of submissions."""
     seconds: float = 60.0
-    """With mark: the processor time of one submission; one call of an answer may use a sixth."""
+    """With mark: the limit of processor time for a submission; a single call gets a sixth of it."""
     unsandboxed: bool = False
     """With mark: run submissions without a sandbox. They can then read and delete your files."""
 
@@ -88,7 +89,7 @@ class Exercises:
 
         require(self.subject is not None, "expected a chapter, as in: exercises start 04")
         path = write_stubs(find_chapter(str(self.subject)), Path())
-        print(f"wrote {path}: complete it, then python -m tfmr exercises check {path}")
+        print(f"wrote {path}: complete it, then run python -m tfmr exercises check {path}")
 
     def _check(self) -> None:
         from tfmr.exercises.files import check_file
@@ -117,8 +118,8 @@ class Exercises:
         require(
             sandbox is not None,
             "expected a sandbox for the submissions, but neither bwrap nor unshare works here: "
-            "install bubblewrap, or mark in a container without anything of value, with "
-            "--unsandboxed",
+            "install bubblewrap, or mark with --unsandboxed in a container that holds nothing of "
+            "value",
         )
         assert sandbox is not None
         marked = []

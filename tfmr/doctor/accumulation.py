@@ -36,9 +36,9 @@ def probe(subject: Subject) -> list[Finding]:
     known = {
         "the gradient is that of the last batch only; call zero_grad() once per step": last,
         "the gradient is that of the first batch only; call backward() for every batch": first,
-        "every batch has the same weight; weight it by its number of tokens": ((first + last) / 2),
-        "the gradients of mean losses are added; divide each loss by the number of batches, "
-        "weighted by tokens": first + last,
+        "all batches have the same weight; weight each by its token count": ((first + last) / 2),
+        "the gradients of mean losses are added; multiply each mean loss by the fraction of all "
+        "tokens that its batch has": first + last,
     }
     if _distance(given, expected) < TOLERANCE:
         text = "the accumulated gradient equals that of one large batch"

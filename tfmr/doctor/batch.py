@@ -28,7 +28,7 @@ def probe(subject: Subject) -> list[Finding]:
             NAMES[0],
             "fault",
             f"the logits of a sentence change by {max(effects):.2g} standard deviations if the "
-            f"other sentences of the batch are {what}; check which axis is the batch in "
-            "every attention and norm (torch.nn: batch_first=True for (batch, length, d_model))",
+            f"other sentences of the batch are {what}; check which axis is the batch in every "
+            "attention and layer norm (torch.nn: batch_first=True for (batch, length, d_model))",
         )
     ]

@@ -22,7 +22,7 @@ def probe(subject: Subject) -> list[Finding]:
     cause = {
         0: "is the mask right for a single query?",
         1: "are positions counted from the cached length, and are keys and values appended?",
-    }.get(wrong[0], "is the cache appended in every step?")
+    }.get(wrong[0], "are keys and values appended to the cache in every step?")
     return [
         Finding(
             NAMES[0],

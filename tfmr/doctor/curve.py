@@ -54,7 +54,7 @@ class Curve:
         for before, after in pairwise(self.step):
             require(
                 before < after,
-                f"expected steps that increase, got {after:g} after {before:g}; keep one run only",
+                f"expected increasing steps, got {after:g} after {before:g}; keep one run only",
             )
 
     def between(self, start: float, end: float) -> float:
@@ -212,7 +212,7 @@ def _warmup(curve: Curve) -> tuple[str, bool]:
     if later > 0.6 * start and early - later < 0.5 * (start - early):
         return (
             f"the learning rate is highest at the first step, and the loss stalls at {later:.2f} "
-            "after a short fall; increase the rate over the first few hundred steps",
+            "after a short fall; increase the learning rate over the first few hundred steps",
             True,
         )
     return "the learning rate is highest at the first step, and the loss falls steadily", False
@@ -258,7 +258,7 @@ def _not_learning(curve: Curve) -> tuple[str, bool]:
     if end < 0.9 * start:
         return f"the loss falls from {start:.2f} to {end:.2f}", False
     if start < 3:
-        raise UndecidedError(f"the loss starts at {start:.2f} nats, like that of a trained model")
+        raise UndecidedError(f"the loss starts at {start:.2f} nats, as for a trained model")
     return (
         f"the loss stays near its first value, {start:.2f} (last: {end:.2f}); raise the learning "
         "rate, and check that the optimiser has the parameters of this model",

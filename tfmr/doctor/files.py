@@ -35,7 +35,7 @@ def load_subject(path: Path) -> Subject:
     subject = names.get("subject")
     require(
         isinstance(subject, Subject),
-        f"expected a global variable `subject` in {path}, a tfmr.doctor.Subject; see "
+        f"expected a global variable `subject` of type tfmr.doctor.Subject in {path}; see "
         "`help(tfmr.doctor)`",
     )
     assert isinstance(subject, Subject)

@@ -23,13 +23,13 @@ SHIFT, TWICE, PADDING, SOFTMAX = NAMES = (
     "softmax before the loss",
 )
 ADVICE = {
-    SHIFT: "the loss compares each position with its own input token; the label of a position is "
-    "the next token",
+    SHIFT: "the loss compares each position with its own input token; the label of a position must "
+    "be the next token",
     TWICE: "the label of a position is the token after the next; shift once, either in the data or "
-    "in the loss (Hugging Face models shift inside)",
+    "in the loss (Hugging Face models shift internally)",
     PADDING: "the mean includes the padded positions; pass ignore_index=pad, and divide by the "
     "number of real tokens",
-    SOFTMAX: "the loss is that of softmax(logits), but F.cross_entropy expects logits",
+    SOFTMAX: "the loss is computed from softmax(logits), but F.cross_entropy expects logits",
 }
 LENGTHS = ((5, 9), (7, 4), (6, 11), (10, 8))
 """The lengths of the two sentences in each batch, special tokens included."""
@@ -61,7 +61,7 @@ def probe(subject: Subject) -> list[Finding]:
             else _right(subject, name, faults)
             for name in NAMES
         ]
-    reason = "the loss is not a cross-entropy, with or without label smoothing"
+    reason = "the loss matches no known cross-entropy, with or without label smoothing"
     findings = [Finding(name, "undecided", reason) for name in NAMES]
     if subject.pad is not None:
         verdict: Verdict = "fault" if _counts_padding(subject, batches[0]) else "ok"

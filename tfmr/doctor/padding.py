@@ -30,7 +30,7 @@ def _source(subject: Subject, pad: int) -> list[Finding]:
     )
     largest = float(change(alone, subject.predict(beside, target)[1:]).max())
     if largest < limit(effect):
-        return [Finding(NAMES[0], "ok", "padding of the source does not change the logits")]
+        return [Finding(NAMES[0], "ok", "padding the source does not change the logits")]
     where = "the encoder or the cross-attention"
     if subject.encode is not None:
         memory = [_encode(subject, each)[-1, :SHORT] for each in (short, beside)]

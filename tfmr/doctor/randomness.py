@@ -24,7 +24,7 @@ def probe(subject: Subject) -> list[Finding]:
         Finding(
             NAMES[0],
             "fault",
-            f"after eval() the same input gives logits that differ by {largest:.2g} standard "
+            f"after eval(), the same input gives logits that differ by {largest:.2g} standard "
             f"deviations; {where}",
         )
     ]

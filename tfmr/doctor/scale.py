@@ -20,8 +20,8 @@ def probe(subject: Subject) -> list[Finding]:
         )
     unscaled = [each for each in decided if is_unscaled(each)]
     if not unscaled:
-        factor = decided[0].factor
-        return [Finding(NAMES[0], "ok", f"the first scores are multiplied by {factor:.3g}")]
+        text = f"the scores of the first attention layer are multiplied by {decided[0].factor:.3g}"
+        return [Finding(NAMES[0], "ok", text)]
     worst = unscaled[0]
     return [
         Finding(

@@ -20,14 +20,15 @@ def probe(subject: Subject) -> list[Finding]:
     total = sum(each.numel() for each in distinct.values())
     if _claims_tied(subject.model):
         text = (
-            "tie_word_embeddings is set, but input and output have separate weights; tie_weights()"
+            "tie_word_embeddings is set, but input and output have separate weights; "
+            "call tie_weights()"
         )
         return [Finding(NAMES[0], "fault", text)]
     if _has_copies(tables):
         text = "two embedding matrices are equal copies; assign the same nn.Parameter to both"
         return [Finding(NAMES[0], "fault", text)]
     if subject.parameters is None:
-        raise UndecidedError("pass `parameters`, the number that you count, to examine the tying")
+        raise UndecidedError("pass `parameters`, the number that you counted, to examine the tying")
     surplus = total - subject.parameters
     if surplus == 0:
         return [Finding(NAMES[0], "ok", f"the model has {total:,} parameters, as stated")]

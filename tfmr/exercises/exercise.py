@@ -336,8 +336,8 @@ class Function(Diagnosed):
         if changed:
             noun = "argument" if len(changed) == 1 else "arguments"
             remarks.append(
-                f"it changes its {noun} {joined(changed)} in place, which the caller may still "
-                "need: compute a new tensor instead."
+                f"it changes its {noun} {joined(changed)} in place, but the caller may still "
+                "need the old values; compute a new tensor instead."
             )
         if not remarks:
             return Verdict("right", "Right.")

@@ -129,7 +129,7 @@ def mark(student: str, path: Path, sandbox: Command, seconds: float) -> Marked:
         found = CHAPTER.search(text)
         if found is None:
             raise TfmrError(
-                "it contains no exercise: a notebook imports them, as in `from tfmr.exercises "
+                "it contains no exercises: a notebook imports them, as in `from tfmr.exercises "
                 'import ch04`, and a Python file states its chapter, as in CHAPTER = "04"'
             )
         rest = exercises_of(find_chapter(found[1] or found[2]))
@@ -149,7 +149,7 @@ def mark(student: str, path: Path, sandbox: Command, seconds: float) -> Marked:
                 marks += [Mark(each.label, each.title, verdict) for each in rest]
                 break
             if failure:
-                problem = f"it raised an error{failure.where}: {failure}"
+                problem = f"it raised {failure}{failure.where}"
             while rest:
                 exercise = rest.pop(0)
                 stopped = None
@@ -278,7 +278,7 @@ td {{ padding-right: 1rem; vertical-align: top }}
 
 def student_page(marked: Marked) -> str:
     """A student's page of feedback."""
-    body = [f"<p>{marked.right} of {len(marked.marks)} answers are right.</p>"]
+    body = [f"<p>Right answers: {marked.right} of {len(marked.marks)}.</p>"]
     if marked.problem:
         body.append(f"<p>Your submission has a problem: {escape(marked.problem)}.</p>")
     for each in marked.marks:
@@ -293,7 +293,7 @@ def student_page(marked: Marked) -> str:
 
 def class_page(marked: Sequence[Marked]) -> str:
     """The page for the class: for each exercise, how many made which mistake."""
-    body = [f"<p>{len(marked)} submissions.</p>"]
+    body = [f"<p>Submissions: {len(marked)}.</p>"]
     for label, marks in exercises_in(marked).items():
         solved = sum(each.verdict.solved for each in marks)
         body.append(

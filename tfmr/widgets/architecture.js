@@ -16,10 +16,10 @@ const MOVES = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1 };
 const LONGEST = 128;
 const COLOURS = ["side", "parameters", "FLOPs"];
 const DEEPEST = 0.35;
-const ATTENTION = "computes scores, softmax and the weighted sum of the values in every head";
+const ATTENTION = "computes the scores, the softmax and the weighted sum of the values in every head";
 const HEADS = "projects its input to queries, keys and values, and the concatenated heads to the output";
 const NORM = "adds the input of the sublayer to its output, then normalises every vector";
-const NETWORK = "applies the same two linear layers to every position, with ReLU between them";
+const NETWORK = "applies the same two linear layers to every position, with a ReLU between them";
 
 /**
  * What each kind of block does, its shapes, and its costs in one block of the stack:
@@ -48,7 +48,7 @@ function describeKinds({ d_model: d, n_heads: h, d_ff: f, n_encoder, n_decoder, 
   const stack = (total, does) => ({
     does, parameters: ["sum of its parts", total.parameters], flops: ["sum of its parts", total.flops],
   });
-  const matrix = ["|V| d, one matrix for three uses", V * d];
+  const matrix = ["|V| d, one matrix shared by three parts", V * d];
   const one = { times: 1 };
   const inEncoder = { times: n_encoder, input: [S, d], output: [S, d] };
   const inDecoder = { times: n_decoder, input: [T, d], output: [T, d] };
@@ -231,7 +231,7 @@ function Architecture({ model }) {
   const controls = html`
     <${Select} label="Model" value=${name} onInput=${setName} options=${models.map((each) => [each.name, each.name])} />
     <${Select} label="Colour by" value=${colour} onInput=${setColour}
-      options=${COLOURS.map((each) => [each, each])} />
+      options=${COLOURS.map((each) => [each, each === "side" ? "stack" : each])} />
     <${Select} label="Part" value=${part} onInput=${select}
       options=${drawing.blocks.map((each, i) => [i, `${i + 1}. ${each.name} ${sideOf(each)}`])} />
     <${Range} label="Source" value=${S} onInput=${setS} min=${1} max=${LONGEST} show=${inTokens} />
@@ -239,8 +239,8 @@ function Architecture({ model }) {
 
   return html`<${Frame} title="The Transformer" controls=${controls} lines=${[2, 4]}
     task="colour the map by FLOPs, and set both lengths to 128 tokens."
-    shows=${html`Point at a part, or move through the map with the arrow keys. Which part's FLOPs grow fastest with the
-      lengths? Most parameters are in the feed-forward networks and the projections. The FLOPs of attention itself
+    shows=${html`Point at a part, or move through the map with the arrow keys. Most parameters are in the
+      feed-forward networks and the projections. Which part's FLOPs grow fastest with the lengths? The FLOPs of attention itself
       grow with the square of the number of tokens, all others in proportion to the number of tokens. Only the matrix
       multiplications of one forward pass are counted, with two FLOPs for each multiply-add; <i>d</i> is d_model,${" "}
       <i>f</i> is d_ff, <i>n</i> and <i>m</i> are numbers of tokens. The deepest colour stands for a share of ${format(100 * DEEPEST, 0)} % or more. Model${" "}

@@ -60,8 +60,8 @@ function Arithmetic({ state, steps, step, at }) {
   if (step === MASKED) {
     const hidden = masked[at] === -Infinity;
     return line(html`Mask, ${pair}`,
-      hidden ? `key ${at + 1} is after query ${i + 1}: ${two(divided[at])} is replaced`
-        : `key ${at + 1} may be attended to: ${two(divided[at])} is kept`, two(masked[at]));
+      hidden ? `key ${at + 1} comes after query ${i + 1}, so ${two(divided[at])} is replaced: masked score`
+        : `key ${at + 1} is not masked, so ${two(divided[at])} is kept: masked score`, two(masked[at]));
   }
   if (step === WEIGHT) {
     const powers = masked.map(Math.exp);

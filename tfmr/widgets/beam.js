@@ -134,7 +134,7 @@ function Tree({ states, step, beam, isGreedy, selected, onSelect, label }) {
         : html`<text x=${x + NODE.width / 2} y=${y + 13} text-anchor="middle">${shorten(node.token)}</text>
           <text class="beam-number" x=${x + NODE.width / 2} y=${y + 27} text-anchor="middle">${two(node.total)}</text>`}
     </g>`)}`;
-  return html`<div class="beam-tree" ref=${box} tabindex="0" role="group" aria-label="Tree; it scrolls">
+  return html`<div class="beam-tree" ref=${box} tabindex="0" role="group" aria-label="Tree, scrollable">
     <div style=${{ inlineSize: `${width}px` }}><${Drawing} label=${label}
       height=${TOP + beam * ROW + 3 * (LEAF + 2)}>${draw}<//></div>
   </div>`;
@@ -143,12 +143,12 @@ function Tree({ states, step, beam, isGreedy, selected, onSelect, label }) {
 /** The candidates of a step, with their scores; the selected one is marked. */
 function Candidates({ state, step, alpha, selected, onSelect }) {
   const penalty = penaltyOf(step, alpha);
-  const caption = step === 0 ? "No candidates yet" : html`Penalty ((5 + ${
+  const caption = step === 0 ? "No candidates yet" : html`Length penalty ((5 + ${
     step}) ÷ 6)<sup>${format(alpha, 1)}</sup> = ${two(penalty)}`;
   return html`<table class="beam-candidates">
     <caption>${caption}</caption>
     <thead><tr><th scope="col">token</th><th scope="col">log-prob.</th><th scope="col">score</th>
-      <th scope="col">verdict</th></tr></thead>
+      <th scope="col">state</th></tr></thead>
     <tbody>${state.candidates.map((node) => html`<tr key=${node.path} data-verdict=${VERDICTS[node.kind]}
         class=${node === selected ? "beam-chosen" : ""} onClick=${() => onSelect(node)}>
       <th scope="row">${node.token}</th>
@@ -178,19 +178,19 @@ function verdictOn({ finished, best, bound, reason }, beam) {
   const some = `${finished.length} of ${beam} ${beam === 1 ? "hypothesis" : "hypotheses"} finished`;
   if (reason === "beam") return `The search ends: ${some}.`;
   if (reason === "bound") {
-    return `The search ends: no live hypothesis can reach more than ${two(bound)}, and the best finished one has ${two(best.score)}.`;
+    return `The search ends: no live hypothesis can score above ${two(bound)}, and the best finished one scores ${two(best.score)}.`;
   }
   if (reason === "length") return "The search ends: the maximum length is reached.";
   if (!best) return `The search goes on: ${some}.`;
-  return `The search goes on: ${some}, and a live one can still reach ${two(bound)}, more than ${two(best.score)}.`;
+  return `The search goes on: ${some}, and a live one can still reach a score of ${two(bound)}, above ${two(best.score)}.`;
 }
 
 /** Where the result differs from greedy decoding. */
 function comparison(result, greedy) {
-  if (result.path === greedy.path) return "This is also what greedy decoding finds.";
+  if (result.path === greedy.path) return "Greedy decoding gives the same result.";
   const [ours, theirs] = [tokensOf(result), tokensOf(greedy)];
   const at = ours.findIndex((token, i) => token !== theirs[i]);
-  return `Greedy decoding takes “${theirs[at]}” instead of “${ours[at]}” in step ${at + 1} and has the score ${
+  return `Greedy decoding selects “${theirs[at]}” instead of “${ours[at]}” in step ${at + 1} and reaches a score of ${
     two(greedy.score)}.`;
 }
 
@@ -227,7 +227,7 @@ function Beam({ model }) {
     ? `${verdict} Result: ${quoted(textOf(result))}, score ${two(result.score)}, log-probability ${two(result.total)}. ${
       beam === 1 ? "A beam of 1 is greedy decoding." : comparison(result, greedy)}`
     : `${step === 0 ? "Before the first step" : `Step ${step}: the most probable live hypothesis is ${
-      quoted(textOf(leading))} (${two(leading.total)})`}. ${step === 0 ? `The beam is ${beam}.` : verdict}`;
+      quoted(textOf(leading))} (${two(leading.total)})`}. ${step === 0 ? `The beam width is ${beam}.` : verdict}`;
   const label = `Tree of the search with a beam of ${beam}, ${step} of ${last} steps. Live: ${
     state.live.map((node) => `${quoted(textOf(node))} ${two(node.total)}`).join(", ")}. Finished, by score: ${
     state.finished.map((node) => `${quoted(textOf(node))} ${two(node.score)}`).join(", ") || "none"}.`;
@@ -248,11 +248,12 @@ function Beam({ model }) {
 
   return html`<${Frame} title="The beam tree" controls=${controls} quiet=${playing} status=${status}
     lines=${[3, 7]}
-    task=${html`step to the end and find where the result leaves the greedy path. Then set <i>α</i> to 0.`}
+    task=${html`step to the end, and find where the result departs from the greedy path. Then set <i>α</i> to 0.`}
     shows=${html`A candidate extends a live hypothesis by one token. The most probable unfinished candidates are the
-      live hypotheses of the next step; the others are pruned (×2: two of them). The score of a hypothesis is its
+      live hypotheses of the next step; the others are pruned (×2 stands for two of them). The score of a hypothesis is its
       log-probability divided by the length penalty. Finished hypotheses are compared by their score, which favours longer ones as <i>α</i> grows. The
-      search ends when as many are finished as the beam is wide, or when no live one can win.`}>
+      search ends when the number of finished hypotheses equals the beam width, when no live one can reach a higher
+      score than the best finished one, or at the maximum length.`}>
     <div class="beam-drawing"><${Views} label="View" together=${true} views=${[
       ["tree", html`<ul class="beam-legend"><li class="beam-key-greedy">greedy</li><li class="beam-key-path">selected</li>
           <li class="beam-key-dead">pruned later</li></ul>

@@ -62,7 +62,7 @@ class BeamFigure(LiveFigure):
         alpha: float = ALPHA,
         step: int = 0,
     ) -> None:
-        require(1 <= len(sentences) <= 4, f"sentences must be 1 to 4: got {len(sentences)}")
+        require(1 <= len(sentences) <= 4, f"expected 1 to 4 sentences: got {len(sentences)}")
         require(beam in BEAMS, f"beam must be one of {', '.join(map(str, BEAMS))}: got {beam}")
         require(
             0 <= alpha <= LARGEST_ALPHA,

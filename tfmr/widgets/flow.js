@@ -144,7 +144,7 @@ function EncoderOutput({ shown, token, setToken }) {
     <${Strips} names=${shown.source} vectors=${vectors} selected=${token} onSelect=${setToken}
       label=${`The encoder output: a row for each of ${vectors.length} tokens, a column for each of ${vectors[0].length} `
         + `dimensions. ${quoted(shown.source[token])} begins with ${vectors[token].slice(0, 3).map(two).join(", ")}.`} />
-    <${Numbers} label=${`${quoted(shown.source[token])}: norms, and cosine with the input`}
+    <${Numbers} label=${`${quoted(shown.source[token])}: norms, and cosine similarity to the input`}
       columns=${columns} rows=${changesOf(shown, token).map((row, i) => [["norm", "added", "cosine"][i], row])}
       text=${(value, row) => (Number.isNaN(value) ? "–" : format(value, row === 2 ? 2 : 1))}
       colour=${(value, row) => (row === 2 ? signedHeat(value) : "none")} />`;
@@ -210,7 +210,7 @@ const chapterOf = (file) => Number(file.slice(0, 2));
 const oneHead = (kind) => ({ shown: { text }, block, head, elsewhere }) => {
   const example = elsewhere.heads.indexOf(text);
   return ["13-inside-a-trained-model.ipynb", { text, ...(example >= 0 && { example }), kind, block, head },
-    `this head${example >= 0 ? "" : ", the sentence under “Your own sentence”"}`];
+    `this head${example >= 0 ? "" : "; the sentence is under “Your own sentence”"}`];
 };
 
 /**
@@ -237,8 +237,8 @@ const STAGES = [
     result: ({ shown: { stream: [vectors], source }, token }) => {
       const position = sinusoidal(token + 1, vectors[0].length)[token];
       const embedding = vectors[token].map((value, c) => value - position[c]);
-      return `The norms for ${quoted(source[token])} are ${two(norm(embedding))} for √d times the embedding, ${
-        two(norm(position))} for the position, and ${two(norm(vectors[token]))} for their sum.`;
+      return `For ${quoted(source[token])}, the vector norm is ${two(norm(embedding))} for √d times the embedding, ${
+        two(norm(position))} for the position and ${two(norm(vectors[token]))} for their sum.`;
     },
   },
   {
@@ -260,13 +260,13 @@ const STAGES = [
     result: ({ shown, token }) => {
       const [norms] = changesOf(shown, token);
       const [first, ...blocks] = norms.map((each) => format(each, 1));
-      return `${quoted(shown.source[token])} has the norm ${first} at the input, ${
+      return `The vector of ${quoted(shown.source[token])} has a norm of ${first} at the input, ${
         listed(blocks.slice(0, -1))} after the blocks, and ${blocks.at(-1)} at the output.`;
     },
   },
   {
     name: "decoder heads",
-    about: "The last generated token attends to itself and to the earlier ones; later ones are masked.",
+    about: "Each token of the decoder input attends to itself and to the earlier ones; later ones are masked.",
     controls: ["step", "block", "head"],
     section: ["09-decoder.ipynb", "one-sentence-five-predictions", "One sentence, five predictions"],
     figure: oneHead("self"),
@@ -275,7 +275,7 @@ const STAGES = [
   },
   {
     name: "cross-attention",
-    about: "The query is from the decoder; keys and values are from the encoder output.",
+    about: "Queries come from the decoder; keys and values come from the encoder output.",
     controls: ["step", "block", "head"],
     section: ["09-decoder.ipynb", "cross-attention-by-hand", "Cross-attention by hand"],
     figure: oneHead("cross"),
@@ -290,8 +290,8 @@ const STAGES = [
     result: ({ shown, step }) => {
       const candidates = shown.steps[step];
       const total = candidates.reduce((sum, { probability }) => sum + probability, 0);
-      return `${quoted(candidates[0].name)} has the logit ${two(candidates[0].logit)} and the probability ${
-        three(candidates[0].probability)}; the ${candidates.length} tokens together have ${three(total)}.`;
+      return `${quoted(candidates[0].name)} has a logit of ${two(candidates[0].logit)} and a probability of ${
+        three(candidates[0].probability)}; the total probability of the ${candidates.length} tokens is ${three(total)}.`;
     },
   },
   {
@@ -302,8 +302,8 @@ const STAGES = [
     figure: ({ shown: { text }, elsewhere }) => elsewhere.beam.includes(text) && ["12-decoding.ipynb",
       { sentence: elsewhere.beam.indexOf(text), beam: BEAM }, "the search for this sentence"],
     result: ({ shown: { hypotheses: [best], translation } }) => `The best score is ${two(best.logProb)} ÷ ${
-      two(lengthPenalty(best.length))} (length penalty of ${best.length} tokens) = ${two(best.score)}. Greedy decoding finds ${
-      best.text === translation ? "the same" : quoted(translation)}.`,
+      two(lengthPenalty(best.length))} (length penalty for ${best.length} tokens) = ${two(best.score)}. Greedy decoding finds ${
+      best.text === translation ? "the same translation" : quoted(translation)}.`,
   },
 ];
 
@@ -382,10 +382,10 @@ function Flow({ model: widget }) {
     <div class="flow-selects">${stage.controls.map((name) => selects[name])}</div>
     <p class="flow-about"><span>${stage.about}</span> <${Links} stage=${stage} state=${state} /></p>`;
 
-  return html`<${Frame} above title="From tokens to beam" controls=${controls} quiet=${activity !== null}
+  return html`<${Frame} above title="From tokens to beam search" controls=${controls} quiet=${activity !== null}
     task=${html`press <i>Next</i> seven times, then type a sentence of your own at stage 1.`}
-    shows=${html`The trained German–English translator computes every number; the decoder input is the greedy
-      translation, and ▁ is the space before a word. In stage 4, <i>added</i> is the norm of what a block adds to
+    shows=${html`The trained German–English translator computes every number. The decoder input is the greedy
+      translation; ▁ marks the space before a word. In stage 4, <i>added</i> is the norm of what a block adds to
       the stream. Nothing that you type leaves your browser.`}
     status=${status}>
     <div class="flow-stage" key=${number} role="group" aria-label=${`Stage ${number}: ${stage.name}`}

@@ -100,7 +100,7 @@ function outcome(classes, shown, probabilities) {
   const [first] = ranking(probabilities, 3);
   const latest = shown.findLast((token) => classes.includes(token));
   const value = three(probabilities[first[0]]);
-  const prediction = first.length > 1 ? `a tie of ${listed(first.map((j) => `“${classes[j]}”`))} (${value} each)`
+  const prediction = first.length > 1 ? `a tie between ${listed(first.map((j) => `“${classes[j]}”`))} (${value} each)`
     : `“${classes[first[0]]}” (${value})`;
   if (latest === undefined) return `Prediction: ${prediction}; no letter so far.`;
   const right = first.length === 1 && classes[first[0]] === latest;
@@ -113,7 +113,7 @@ function update(kind, values, unit) {
   if (kind === "LSTM") {
     return `keeps ${two(at("f"))} of its cell state and writes ${two(at("i"))} · ${factor(at("g"))} = ${two(at("i") * at("g"))}`;
   }
-  return `keeps ${two(at("z"))} of its state and takes ${two(1 - at("z"))} of the candidate ${two(at("n"))}`;
+  return `keeps ${two(at("z"))} of its hidden state and takes ${two(1 - at("z"))} of the candidate ${two(at("n"))}`;
 }
 
 /**
@@ -187,10 +187,10 @@ function Gates({ model }) {
   return html`<${Frame} title="Gates, step by step" controls=${controls} quiet=${quiet} lines=${[2, 4]}
     task=${html`press <i>Next</i>, and watch the forget gate.`}
     shows=${html`The networks are trained to predict the latest of the letters ${listed(classes)}; the other tokens are
-      noise. At a letter, the gate that keeps the old state closes, and the letter is written. At noise, the forget gate
+      noise. At a letter, the gate that keeps the old state closes, and the letter is written to the state. At noise, the forget gate
       of the LSTM is open, so the cell state persists; compare the update gate of the GRU. Replace the token of a step by
       another letter. Select a row for its arithmetic: <i>x</i> is the input weight of the token, <i>b</i> and <i>b′</i>
-      are biases, <i>W</i> the recurrent weights, <i>h</i> the hidden state of the step before. Every number is computed
+      are biases, <i>W</i> the recurrent weights, <i>h</i> the hidden state of the previous step. Every number is computed
       from the weights of the trained network.`}
     status=${`Step ${step}, “${sequence[at]}”: unit ${unit + 1} ${update(kind, values, unit)}. ${
       outcome(classes, sequence.slice(0, step), values.probabilities)}`}>

@@ -135,7 +135,7 @@ def _gates(cell: Cell[Any], projected: Tensor, h: Tensor) -> dict[str, Tensor]:
 def _rounded(network: Network, kind: type[Cell[Any]], d_in: int) -> Network:
     """A copy of the network in double precision, with rounded weights."""
     cell, classifier = copy.deepcopy(network)
-    require(isinstance(cell, kind), f"expected a {kind.__name__}: got a {type(cell).__name__}")
+    require(isinstance(cell, kind), f"expected {kind.__name__}: got {type(cell).__name__}")
     require(
         cell.d_in == d_in and cell.d_hidden <= MOST_UNITS,
         f"the {kind.__name__} must have d_in={d_in}, the size of the vocabulary, and at most"

@@ -21,11 +21,11 @@ const GUIDE = [
   { name: "previous token", kind: "encoder", block: 1, head: 2,
     says: "Half of its weight is on the previous token. Removing it raises the loss most." },
   { name: "first token", kind: "self", block: 1, head: 3,
-    says: "0.37 of its weight is on the first token; uniform attention has 0.24 there." },
+    says: "0.37 of its weight is on the first token, compared with 0.24 for uniform attention." },
   { name: "diffuse", kind: "self", block: 0, head: 0,
-    says: "Its weights are spread, yet removing it raises the loss by 0.041 nats." },
+    says: "Its weights are spread over many tokens, yet removing it raises the loss by 0.041 nats." },
   { name: "word alignment", kind: "cross", block: 2, head: 0,
-    says: "It aligns 18 of the chapter's 19 pairs of words, the most of all heads." },
+    says: "It aligns 18 of the chapter's 19 pairs of words, more than any other head." },
 ];
 
 /**
@@ -129,10 +129,10 @@ function Measures({ kind, weights }) {
 function HeadMap({ kind, place, weights, queries, keys, query, onSelect, largest }) {
   const row = weights[query];
   const most = row.indexOf(Math.max(...row));
-  return html`<div class="heads-map" tabindex="0" role="group" aria-label="Map; it scrolls">
+  return html`<div class="heads-map" tabindex="0" role="group" aria-label="Map, scrollable">
     <${WeightMap} queries=${queries} keys=${keys} weights=${weights} selected=${query} onSelect=${onSelect}
       hue=${KINDS[kind].hue} shade=${shade} largest=${largest}
-      label=${`Map of the weights of ${place}: a row for each of ${queries.length} queries, a column for each of `
+      label=${`Map of the attention weights of ${place}: a row for each of ${queries.length} queries, a column for each of `
         + `${keys.length} keys. “${queries[query]}” attends most to “${keys[most]}” (${format(row[most], 3)}).`} />
   </div>`;
 }
@@ -152,8 +152,8 @@ function describe(kind, measure, values, [block, head]) {
   const groups = ranking(all, 2);
   const extreme = groups.at(least ? -1 : 0);
   const places = listed(extreme.map((n) => placeOf([Math.floor(n / nHeads), n % nHeads])));
-  return `Block ${block + 1}, head ${head + 1}: mean ${name} ${two(values[block][head])}. The ${
-    least ? "smallest" : "largest"} of the ${all.length} heads of the ${KINDS[kind].name}: ${places} (${
+  return `Block ${block + 1}, head ${head + 1}: the mean ${name} is ${two(values[block][head])}. The ${
+    least ? "smallest" : "largest"} mean of the ${all.length} heads of ${KINDS[kind].name}: ${places} (${
     two(all[extreme[0]])}${extreme.length > 1 ? " each" : ""}).`;
 }
 
@@ -211,9 +211,9 @@ function Heads({ model: widget }) {
     attends.length > 1 ? " each" : ""})`;
   const status = message ?? activity?.text ?? (!overview
     ? `“${queries[query]}” attends most to ${most}. The mean entropy of the head is ${
-      two(valueOf("entropy", weights))} nats, that of uniform attention ${two(valueOf("entropy", uniform(kind, weights)))}.`
+      two(valueOf("entropy", weights))} nats; with uniform attention, it would be ${two(valueOf("entropy", uniform(kind, weights)))}.`
     : values[kind] ? describe(kind, measure, values[kind], [block, head])
-      : `The number “${MEASURES[measure].name}” is not defined for the ${KINDS[kind].name}: select another number, or a head of ${
+      : `The measure “${MEASURES[measure].name}” is not defined for ${KINDS[kind].name}: select another measure, or a head of ${
         "another kind of attention"}.`);
   const map = { kind, place, weights, queries, keys, query, onSelect: setQuery };
 
@@ -224,7 +224,7 @@ function Heads({ model: widget }) {
     <${Select} label="Sentence" value=${result ? -1 : example} onInput=${choose}
       options=${[...stored.map((each, i) => [i, each.text]), ...(result ? [[-1, "your own sentence"]] : [])]} />
     ${overview
-      ? html`<${Select} key="measure" label="Number" value=${measure} onInput=${setMeasure}
+      ? html`<${Select} key="measure" label="Measure" value=${measure} onInput=${setMeasure}
           options=${Object.entries(MEASURES).map(([key, { name }]) => [key, name])} />`
       : html`<${Select} key="query" label="Query" value=${query} onInput=${setQuery}
           options=${queries.map((name, i) => [i, name])} />`}
@@ -235,8 +235,8 @@ function Heads({ model: widget }) {
   return html`<${Frame} title="Attention heads" controls=${controls} quiet=${activity !== null} lines=${[2, 4]}
     task=${html`look at the four named heads, then find the first of them among all heads.`}
     shows=${html`A map has a row for each query and a column for each key; the depth of the colour is the square root
-      of the weight. Most heads spread their weights, few have a simple pattern, and a map shows what a head attends
-      to, not what it is for. The statements about the named heads are measured in this chapter on many sentences. The decoder input is the greedy translation; nothing that you type leaves your browser.`}
+      of the weight. Most heads spread their weights; few have a simple pattern. A map shows what a head attends
+      to, not what it is for. The statements about the named heads are results of this chapter, measured on many sentences. The decoder input is the greedy translation. Nothing that you type leaves your browser.`}
     status=${status}>
     <p class="heads-pair"><b>Translation:</b> <span lang=${shipped.codes[1]}>${shown.translation || "(no token)"}</span></p>
     <div class="heads-stack">

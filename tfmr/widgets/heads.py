@@ -83,7 +83,7 @@ class HeadsFigure(LiveFigure):
         head: int = 2,
         measure: str = "previous",
     ) -> None:
-        require(len(sentences) > 0, "sentences must have at least one sentence, got none")
+        require(len(sentences) > 0, "expected at least one sentence, got none")
         require(kind in KINDS, f"kind must be one of {', '.join(KINDS)}: got {kind!r}")
         require(
             measure in MEASURES, f"measure must be one of {', '.join(MEASURES)}: got {measure!r}"

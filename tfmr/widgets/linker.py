@@ -141,7 +141,7 @@ def modules(entry: str, folder: Path = HERE) -> list[Module]:
 
     def add(name: str, importers: tuple[str, ...]) -> None:
         if name in importers:
-            raise LinkError(f"{name}: expected no circle of imports, got {' → '.join(importers)}")
+            raise LinkError(f"{name}: expected no circular imports, got {' → '.join(importers)}")
         if name in done:
             return
         module = parse(name, folder)
@@ -150,7 +150,7 @@ def modules(entry: str, folder: Path = HERE) -> list[Module]:
             for imported in names:
                 wanted = imported.partition(":")[0]
                 if wanted not in done[source].exports:
-                    raise LinkError(f"{name}: expected {source} to export {wanted}, it does not")
+                    raise LinkError(f"{name}: expected {source} to export {wanted}, found none")
         done[name] = module
 
     add(entry, ())

@@ -48,7 +48,7 @@ function fromScript(address, signal) {
     window.tfmrModel = (content) => end(resolve, content);
     script.onload = () => end(reject, new Error("The model file is incomplete."));
     script.onerror = () =>
-      end(reject, new Error("The model could not be loaded: the model file is missing in this copy of the site."));
+      end(reject, new Error("The model could not be loaded: the model file is missing from this copy of the site."));
     signal.addEventListener("abort", () => end(reject, signal.reason));
     document.head.append(script);
   });

@@ -128,11 +128,11 @@ function Masks({ model }) {
     lines=${[3, 7]}
     task=${html`switch the causal mask to <i>off by one</i>, then to <i>none</i>, and see which outputs change.`}
     shows=${html`An output may depend only on what its mask allows. To test a mask, replace an input and see which
-      outputs change. Replace a padding token, too, and remove the padding mask, in the decoder and in the encoder. If the padding is at the end, the causal mask also hides it from every token.`}
+      outputs change. Also replace a padding token and remove the padding mask, first in the decoder, then in the encoder. If the padding is at the end, the causal mask also hides it from every real token.`}
     status=${describe(state, changes, verdicts)}>
     <div class="masks-columns">
       <div class="masks-weights">
-        <${Matrix} label="Weights; hatched: hidden" rows=${tokens} columns=${tokens}
+        <${Matrix} label="Weights (hatched: hidden)" rows=${tokens} columns=${tokens}
           values=${weights} selected=${[row, column]} onSelect=${pick} hidden=${(i, j) => !mask[i][j]}
           text=${(value, i, j) => (mask[i][j] ? format(value, 2) : Number.isNaN(value) ? "NaN" : "0")}
           colour=${(value) => heat(value)} />

@@ -62,7 +62,7 @@ class MasksFigure(LiveFigure):
         require(3 <= length <= 8, f"the figure takes 3 to 8 tokens: got {length}")
         require(
             real > 0 and PAD_TOKEN not in tokens[:real],
-            f"{PAD_TOKEN} must stand after all other tokens: got {' '.join(tokens)}",
+            f"{PAD_TOKEN} must come after all other tokens: got {' '.join(tokens)}",
         )
         require(
             0 <= replaced < length,

@@ -75,7 +75,7 @@ function partsOf(symbols, pair) {
 
 /** The words as symbols: what the last merge made is filled, what is merged next is joined. */
 function Words({ words, pair, made }) {
-  return html`<section class="mer-box" tabindex="0" aria-label="Words; the list scrolls"><p class="mer-caption">Words as symbols</p>
+  return html`<section class="mer-box" tabindex="0" aria-label="Words, scrollable"><p class="mer-caption">Words as symbols</p>
     <ul class="mer-words">${words.map(({ word, count: n, symbols }) => {
       const parts = partsOf(symbols, pair);
       return html`<li key=${word}><${Symbols} symbols=${symbols}
@@ -96,9 +96,9 @@ function sumOf(terms) {
 function Pairs({ pairs, tied, why }) {
   const others = pairs.length - SHOWN_PAIRS;
   const note = (i) => (i === 0 ? "merged next" : i < tied ? "tie" : "");
-  return html`<section class="mer-box" tabindex="0" aria-label="Pairs; the list scrolls"><table class="mer-pairs">
+  return html`<section class="mer-box" tabindex="0" aria-label="Pairs, scrollable"><table class="mer-pairs">
       <caption>Pairs of adjacent symbols</caption>
-      <thead><tr><th scope="col">pair</th><th scope="col">how often</th><th scope="col">
+      <thead><tr><th scope="col">pair</th><th scope="col">count</th><th scope="col">
         <span class="mer-hidden">verdict</span></th></tr></thead>
       <tbody>${pairs.slice(0, SHOWN_PAIRS).map(({ pair, count: n, terms }, i) => html`<tr key=${pair.join("\0")}
           data-rank=${i === 0 ? "next" : i < tied ? "tie" : "other"}>
@@ -127,7 +127,7 @@ function reason(pairs, tied, vocabulary) {
 
 /** The symbols with their numbers, from the oldest to the newest. */
 function Vocabulary({ vocabulary, made }) {
-  return html`<section class="mer-box" tabindex="0" aria-label="Vocabulary; the list scrolls">
+  return html`<section class="mer-box" tabindex="0" aria-label="Vocabulary, scrollable">
     <p class="mer-caption">Vocabulary: ${plural(vocabulary.length, "symbol")}</p>
     <ol class="mer-vocabulary">${vocabulary.map((symbol, i) => html`<li key=${symbol}>
       <span class="mer-number">${i + 1}</span><span class="mer-symbol"
@@ -148,7 +148,7 @@ function splitWord(word, merges) {
 /** Notes about a text or a word that is not used as a whole. */
 function notesOf({ long, more }, parts) {
   const notes = [];
-  if (more) notes.push(`The figure uses the first ${LIMITS.words} different words; ${plural(more, "part")} of the text ${more === 1 ? "is" : "are"} left out.`);
+  if (more) notes.push(`The figure uses the first ${LIMITS.words} different words; ${plural(more, "later word")} ${more === 1 ? "is" : "are"} left out.`);
   if (long) notes.push(`${long === 1 ? "A word" : `${count(long)} words`} of more than ${LIMITS.characters} characters ${long === 1 ? "is" : "are"} left out.`);
   if (parts.length > 1) notes.push("Only the first word is split.");
   if (parts.length && [...parts[0]].length > LIMITS.characters) notes.push(`The word is cut after ${LIMITS.characters} characters.`);
@@ -159,7 +159,7 @@ function notesOf({ long, more }, parts) {
 function NewWord({ steps, vocabulary }) {
   const unknown = [...new Set(steps[0].symbols)].filter((symbol) => !vocabulary.includes(symbol));
   const look = (symbol) => (vocabulary.includes(symbol) ? undefined : "unknown");
-  return html`<section class="mer-box mer-new" tabindex="0" aria-label="New word; the list scrolls"><div>
+  return html`<section class="mer-box mer-new" tabindex="0" aria-label="New word, scrollable"><div>
     <p class="mer-caption">The new word, merge by merge</p>
     <ol class="mer-splits">${steps[0].symbols.length > 0 && steps.map(({ number, pair, symbols }) => html`<li key=${number}>
       <span class="mer-when">${number ? html`merge ${number}: ${quoted(pair)}` : "characters"}</span>
@@ -225,9 +225,9 @@ function Merges({ model }) {
   ];
   return html`<${Frame} title="Byte-pair encoding" controls=${controls} quiet=${playing} status=${status} lines=${[2, 4]}
     task="step through the merges, and predict the next one from the counts of the pairs."
-    shows=${html`Each merge replaces the most frequent pair everywhere by a new symbol and adds this symbol
-      to the vocabulary, which has the oldest symbols first. Frequent
-      words and stems become single symbols; an unseen word is split into known parts by the same merges in the same
+    shows=${html`Each merge replaces every occurrence of the most frequent pair by a new symbol and adds this symbol
+      to the vocabulary, which lists the oldest symbols first. Frequent
+      words and stems become single symbols. An unseen word is split into known symbols by the same merges in the same
       order: write your own words, and split a word that is not among them. This figure merges characters; the package's tokenizer merges bytes.`}>
     ${notesOf(read, parts).map((note) => html`<p class="mer-note" key=${note}>${note}</p>`)}
     ${isEmpty ? html`<p class="mer-note">Write a few words, such as “sing singing ring”.</p>`

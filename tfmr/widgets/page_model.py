@@ -112,7 +112,7 @@ def read_page_model(text: str, where: str = "the text") -> Checkpoint:
         TfmrError: if ``text`` is not a complete file of this format; ``where`` names its origin.
     """
     complete = text.startswith(PREFIX) and text.endswith(SUFFIX)
-    require(complete, f"expected {where} to be a complete file of a page's model: write it again")
+    require(complete, f"expected {where} to be a complete page model: write it again")
     try:
         content: dict[str, Any] = json.loads(text.removeprefix(PREFIX).removesuffix(SUFFIX))
         found = content.get("format")

@@ -186,20 +186,20 @@ function Positions({ model }) {
       onInput=${set.angle} show=${(angle) => `${format(angle, 0)}°`} />`}`;
 
   return html`<${Frame} title="Two positions" controls=${controls} lines=${[1, 2]}
-    task="move both: what stays the same?"
+    task="move both positions. What stays the same?"
     shows=${html`${rotary ? html`Each pair of the query is rotated by <i>m</i>ω and each pair of the key by <i>n</i>ω, so their
-        dot product depends on <i>n</i> − <i>m</i> only. The angle φ is that from query to key before the rotation. With
-        φ = 0 the dot product equals that of two sinusoidal rows and is the same to the left and to the right. With any
-        other φ except ±180°, it differs between left and right.`
+        dot product depends on <i>n</i> − <i>m</i> only. Before the rotation, the angle from query to key is φ. With
+        φ = 0, the dot product equals the dot product of two sinusoidal rows and is the same to the left and to the
+        right. With any other φ except ±180°, it differs between left and right.`
       : html`A row has a point on a circle for each pair: its horizontal coordinate is the sine, its vertical
         coordinate the cosine. The dot product of two rows is the sum of the cosines of the angles between their
         points, so it depends on the distance only. Fast pairs distinguish neighbours, slow pairs distinguish
-        distant positions.`} If both positions move, the hands turn, but the angle between them does not change. Compare
+        distant positions.`} If both positions move, the two hands on each circle turn, but the angle between them does not change. Compare
       the bases 10 and 10000.`}
-    status=${`At distance ${format(n - m, 0)} the dot product is ${three(product)}, for any m; pair ${pair} adds ${
+    status=${`At distance ${format(n - m, 0)}, the dot product is ${three(product)} for any m; pair ${pair} adds ${
       three(pairs[pair].part)}.`}>
     <div class="pos-pairs" style=${{ "--pairs": pairs.length }}>
-      <${Choice} label="Pair, and what it adds to the dot product" value=${pair} onInput=${set.pair}
+      <${Choice} label="Pair and its contribution to the dot product" value=${pair} onInput=${set.pair}
         options=${pairs.map((each, i) => [i, html`<b>${i}</b><${Clock} ...${each} />${" "}${format(each.part, 2)}`])} />
     </div>
     <${Views} label="View" views=${[

@@ -74,8 +74,8 @@ function Replay({ model }) {
 
   return html`<${Frame} title="A training run" controls=${controls} lines=${[2, 5]}
     task=${html`step through the training. When does each French word appear?`}
-    shows=${html`At first the map is nearly uniform and the translation repeats single tokens (underlined: not the
-      token of the reference). Frequent words such as${" "}<i>les</i>, <i>ne</i> and <i>pas</i> are generated before the
+    shows=${html`At first the map is nearly uniform and the translation repeats single tokens (underlined: tokens that
+      differ from the reference). Frequent words such as${" "}<i>les</i>, <i>ne</i> and <i>pas</i> are generated before the
       nouns of the reference. The mean entropy of the map decreases from ${format(rows[0].entropy, 2)} to ${
       format(rows.at(-1).entropy, 2)} nats (uniform: ${format(Math.log(source.length), 2)}), and at the end the nouns
       and adjectives attend most to the words that they translate. The figure shows one run, with the parameters of each step, not their EMA. The losses

@@ -92,7 +92,7 @@ function Arithmetic({ settings, result, row }) {
   const power = (stage) => html`${three(powers[stage][row])} ÷ ${three(totals[stage])} = ${value(stage)}`;
   const top = topK === null ? "not used" : row >= topK ? html`rank ${row + 1} > ${topK}: cut`
     : html`rank ${row + 1} ≤ ${topK}: kept; ${share(TOP, totalTop)}`;
-  const nucleus = topP === 1 ? "not used" : stages[TOP][row] === 0 ? "cut before"
+  const nucleus = topP === 1 ? "not used" : stages[TOP][row] === 0 ? "already cut"
     : before[row] >= topP ? html`${three(before[row])} before it ≥ ${two(topP)}: cut`
       : html`${three(before[row])} before it ${"<"} ${two(topP)}: kept; ${share(NUCLEUS, totalNucleus)}`;
   const lines = [["model", html`exp(${log}) = ${power(MODEL)}`],
@@ -153,7 +153,7 @@ function SamplingBench({ model }) {
     .filter((rank) => final[rank] > 0).map((rank) => `“${tokens[rank]}” ${three(final[rank])}`).join(" = "));
   const leading = order.filter(Boolean).join(", then ");
   const left = remaining(final);
-  const sampled = draws > 0 ? ` Of ${count(draws)} ${draws === 1 ? "sample" : "samples"}, ${count(drawn[0])} are “${tokens[0]}” (${
+  const sampled = draws > 0 ? ` Of ${count(draws)} ${draws === 1 ? "sample" : "samples"}, ${count(drawn[0])} ${drawn[0] === 1 ? "is" : "are"} “${tokens[0]}” (${
     format(expected[0], 1)} expected).` : "";
   const status = `After “${prefix}”, ${count(left)} of ${count(final.length)} tokens ${
     left === 1 ? "remains" : "remain"}; most probable: ${leading}. The entropy is ${
@@ -171,18 +171,18 @@ function SamplingBench({ model }) {
     <${Select} label="Computation of" value=${row} onInput=${setRow} options=${tokens.map((token, i) => [i, token])} />
     <span class="live-buttons">
       <${Button} label="Sample 1" onClick=${() => setDraws(Math.min(MAX_DRAWS, draws + 1))} />
-      <${Button} label="100" onClick=${() => setDraws(Math.min(MAX_DRAWS, draws + 100))} />
+      <${Button} label="Sample 100" onClick=${() => setDraws(Math.min(MAX_DRAWS, draws + 100))} />
       <${Button} label="New seed" onClick=${() => setSeed(seed + 1)} />
     </span>`;
 
   return html`<${Frame} title="Sampling a token" controls=${controls} lines=${[3, 5]}
     task="set the temperature to 2, and compare what remains with top-p 0.9 and with top-k 5."
-    shows=${html`The scores are divided by the temperature, then top-k and top-p cut the tail, and the rest is divided
-      by its sum. The same top-k keeps as many tokens of a peaked as of a flat distribution; the nucleus of top-p
-      adapts: compare the sentences. Below the table, exp is applied to the log-probability of a token minus the largest one, and the divisor
-      is the sum over all tokens that are left. The entropy is the sum of −<i>p</i> ln <i>p</i>, and exp(entropy) is the perplexity. The row <i>others</i> is the sum over the ${count(final.length - named)} tokens from rank ${named + 1} on;
+    shows=${html`The scores are divided by the temperature, then top-k and top-p cut the tail, and the remaining
+      probabilities are divided by their sum. Top-k keeps the same number of tokens whether the distribution is peaked
+      or flat; the nucleus of top-p adapts. Compare the sentences. Below the table, exp is applied to the log-probability of a token minus the largest one, and the divisor
+      is the sum over all remaining tokens. The entropy is the sum of −<i>p</i> ln <i>p</i>, and exp(entropy) is the perplexity. The row <i>others</i> is the sum over the ${count(final.length - named)} tokens from rank ${named + 1} on;
       the computation uses the whole vocabulary. The stored probabilities of the
-      tokens that are not named are accurate to within 1 %. The mark ▁ is a space before a word.`}
+      tokens that are not named are accurate to within 1 %. The mark ▁ stands for the space before a word.`}
     status=${status}>
     <p class="sam-context"><span>${source}</span><b>→ ${prefix} …</b></p>
     <div class="sam-views"><${Views} label="View" together=${true} views=${[

@@ -77,14 +77,14 @@ function Stream({ model }) {
     <${Stepper} label="Training" value=${steps.indexOf(step)} max=${steps.length - 1}
       onInput=${(i) => setStep(steps[i])} show=${(i) => `step ${steps[i]}`} />
     <${Range} label="Block" value=${block} min=${first} max=${blocks} onInput=${setBlock} />
-    <${Check} label="also a plain residual" value=${unnormalised} onInput=${setUnnormalised} />`;
+    <${Check} label="also the plain residual stack" value=${unnormalised} onInput=${setUnnormalised} />`;
 
   return html`<${Frame} title="The residual stream" controls=${controls} lines=${[2, 3]}
-    task=${html`select <i>gradient norm</i>, then step.`}
+    task=${html`select <i>gradient norm</i>, then step through the training.`}
     shows=${html`Post-norm bounds the vector norm of the stream. With pre-norm, the vector norm grows with depth, so
       later blocks change the stream by a smaller fraction: select the <i>relative change</i>,
-      the vector norm of the change by a block divided by that of its input. In a plain residual
-      stack, without layer norms and scaling, the vector norm grows exponentially. In
+      the vector norm of the change by a block divided by the vector norm of its input. In a plain residual
+      stack, without layer norms or scaling, the vector norm grows exponentially. In
       these training runs, the gradients of the first blocks vanish in the post-norm stacks of 12 and 24 blocks, and
       the loss stays near the loss of a uniform prediction, ${format(chance, 2)}. One seed, learning rate 0.001; the
       task is to predict the previous token.`}

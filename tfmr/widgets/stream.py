@@ -98,5 +98,5 @@ def _rounded(value: Any) -> Any:
         return [_rounded(each) for each in value]
     if not isinstance(value, float):
         return value
-    require(math.isfinite(value), f"the record must have finite numbers: got {value}")
+    require(math.isfinite(value), f"the numbers of the record must be finite: got {value}")
     return float(f"{value:.{DIGITS}g}")

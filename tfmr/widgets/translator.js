@@ -53,7 +53,7 @@ function Result({ result, config }) {
     <div class="tra-map">
       <${WeightMap} queries=${queries} keys=${keys} weights=${weights} selected=${selected} largest=${22}
         onSelect=${ofEncoder ? setSource : setTarget} hue=${KINDS[kind].hue}
-        label=${`Map of the weights of ${place}: a row for each of ${queries.length} queries, a column for each of `
+        label=${`Map of the attention weights of ${place}: a row for each of ${queries.length} queries, a column for each of `
           + `${keys.length} keys. “${queries[selected]}” attends most to “${keys[order[0]]}” (${three(row[order[0]])}).`} />
       <div class="tra-weights"><${Bars} names=${["key", "weight"]}
         entries=${order.slice(0, 5).map((j) => [keys[j], row[j]])}
@@ -103,15 +103,15 @@ function Translator({ model: widget }) {
   return html`<${Frame} title="A translator in your browser" controls=${controls} quiet=${activity !== null}
     lines=${[2, 4]}
     task="translate an example, and select a generated token to see its alternatives."
-    shows=${html`Type a sentence of your own, too: ${chosen.about} The encoder maps the source tokens to vectors, and the decoder generates the translation token by token (▁ is
+    shows=${html`You can also type a sentence of your own; ${chosen.about} The encoder maps the source tokens to vectors, and the decoder generates the translation token by token (▁ marks
       the space before a word). The trained model computes all this in your browser; nothing that you type leaves it.`}
     status=${message ?? status ?? (activity ? activity.text : "No translation yet.")}>
-    <div class="tra-result" tabindex="0" role="group" aria-label="Translation; it scrolls">
+    <div class="tra-result" tabindex="0" role="group" aria-label="Translation, scrollable">
       ${result ? html`<p class="tra-translation" lang=${chosen.codes[1]}>${result.text || "(no token)"}</p>
         ${result.notes.map((note) => html`<p class="tra-note" key=${note}>${note}</p>`)}
         <${Result} key=${result.key} result=${result} config=${result.config} />`
-      : html`<p class="tra-legend">Here you will see the translation, the most probable tokens at each position, and the
-        attention weights.</p>`}
+      : html`<p class="tra-legend">The translation, the most probable tokens at each position and the attention weights
+        will appear here.</p>`}
     </div>
   <//>`;
 }

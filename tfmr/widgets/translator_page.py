@@ -34,7 +34,7 @@ def translator_page(saved: Checkpoint, name: str, examples: Sequence[str] = ()) 
     """
     model = page_model(saved, name)
     pairs = saved.metadata.get("sentence_pairs", {}).get("train")
-    trained = f"{pairs:,} sentence pairs" if pairs else "other sentence pairs"
+    trained = f"{pairs:,} sentence pairs" if pairs else "an unknown number of sentence pairs"
     direction = saved.metadata.get("direction") or UNKNOWN
     codes = direction.split("-")
     described = {
@@ -42,7 +42,7 @@ def translator_page(saved: Checkpoint, name: str, examples: Sequence[str] = ()) 
         "title": " → ".join(codes),
         "source": codes[0] if direction != UNKNOWN else "the source language",
         "codes": codes if direction != UNKNOWN else ["", ""],
-        "about": f"the model was trained on {trained} and translates similar ones best.",
+        "about": f"the model was trained on {trained} and translates similar sentences best.",
         "examples": list(examples),
         "bytes": len(model.encode()),
     }

@@ -25,7 +25,7 @@ export function parseModel(text) {
 export function readModel(content) {
   if (content.format !== FORMAT) {
     throw new Error(
-      `The model file has the format ${content.format}, and this page reads ${FORMAT}.`,
+      `The model file has the format ${content.format}, but this page reads ${FORMAT}.`,
     );
   }
   const { name, corpus, direction, config } = content;

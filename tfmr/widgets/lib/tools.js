@@ -111,5 +111,5 @@ export function Present() {
   if (!document.fullscreenEnabled) return null;
   const toggle = () => (isPresented ? document.exitFullscreen() : place().requestFullscreen());
   return html`<button type="button" class="live-present" ref=${button} onClick=${toggle}>
-    ${isPresented ? "Leave" : "Present"}</button>`;
+    ${isPresented ? "Exit" : "Present"}</button>`;
 }
