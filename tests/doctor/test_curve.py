@@ -96,7 +96,7 @@ def test_usual_names_of_columns_and_empty_cells(tmp_path: Path) -> None:
         ("step,loss\n1,2\n", ["at least 8 rows", "got 1"]),
         ("step,other\n1,2\n", ["columns step and loss"]),
         ("step,loss\n" + "1,x\n" * 8, ["numbers", "loss"]),
-        ("step,loss\n" + "".join(f"{k % 5},2\n" for k in range(8)), ["increase", "0 after 4"]),
+        ("step,loss\n" + "".join(f"{k % 5},2\n" for k in range(8)), ["increasing", "0 after 4"]),
     ],
 )
 def test_a_table_that_is_no_curve(tmp_path: Path, text: str, words: list[str]) -> None:

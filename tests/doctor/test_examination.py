@@ -96,7 +96,7 @@ def test_probes_that_need_more_functions_say_so() -> None:
     undecided = {each.name: each.text for each in report if each.verdict == "undecided"}
     assert {text.partition(" to ")[0] for text in undecided.values()} == {
         "pass `cached`",
-        "pass `parameters`, the number that you count,",
+        "pass `parameters`, the number that you counted,",
         "pass `loss`",
         "pass `loss` and `accumulate`",
     }
@@ -116,7 +116,7 @@ def test_an_unknown_loss_is_undecided_but_padding_is_found(counted: bool, verdic
 
     report = examine(dataclasses.replace(subject, loss=loss, accumulate=None))
     assert report["labels not shifted"].verdict == "undecided"
-    assert "not a cross-entropy" in report["labels not shifted"].text
+    assert "no known cross-entropy" in report["labels not shifted"].text
     assert report["padding in the loss"].verdict == verdict
 
 

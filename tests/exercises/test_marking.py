@@ -155,7 +155,7 @@ def test_an_error_in_one_cell_of_a_notebook_does_not_affect_the_others(tmp_path:
     )
     found = marked(path)
     assert kinds(found) == ["right", "raised", "not attempted", "raised"] + ["not attempted"] * 2
-    assert found.problem.startswith("it raised an error at line 2: attention = width + missing")
+    assert found.problem.startswith("it raised NameError")
     assert found.marks[1].verdict.details == "NameError: name 'missing' is not defined"
     assert found.marks[3].verdict.headline == "Your code raised an error at line 1"
     assert found.marks[3].verdict.details.startswith("SyntaxError")
@@ -166,9 +166,7 @@ def test_answers_before_an_error_in_a_file_are_marked(tmp_path: Path) -> None:
     path.write_text(f"{HEADER}from tfmr.exercises import ch04\n{RIGHT}1 / 0\n", "utf-8")
     found = marked(path)
     assert found.right == 1
-    assert (
-        found.problem == "it raised an error at line 4: 1 / 0: ZeroDivisionError: division by zero"
-    )
+    assert found.problem == "it raised ZeroDivisionError: division by zero at line 4: 1 / 0"
     path.write_text(f"{HEADER}{RIGHT}attention = (\n", "utf-8")
     assert kinds(marked(path))[:3] == ["raised", "raised", "not attempted"]
 
@@ -248,7 +246,7 @@ def test_the_page_for_the_class_counts_mistakes() -> None:
 def test_the_page_for_a_student() -> None:
     page = student_page(CLASS[0])
     assert "<title>Feedback for ada</title>" in page
-    assert "1 of 2 answers are right." in page
+    assert "Right answers: 1 of 2." in page
     assert "<h2>4.2 Few</h2>" in page
     assert SCALED.headline in page
     assert "<pre>Divide &lt;them&gt;.</pre>" in page

@@ -72,7 +72,7 @@ def test_each_step_shows_its_candidates(phone_stage: Stage, initial: BeamFigure)
     live.get_by_role("slider", name="Step").focus()
     press(live.page, "ArrowLeft", "ArrowLeft")
     caption = live.locator(".beam-candidates caption")
-    expect(caption).to_contain_text(f"Penalty ((5 + {len(steps) - 2}) ÷ 6)")
+    expect(caption).to_contain_text(f"Length penalty ((5 + {len(steps) - 2}) ÷ 6)")
 
 
 def test_a_hypothesis_is_selected_in_the_list_the_tables_and_the_tree(live: Locator) -> None:
@@ -111,15 +111,15 @@ def test_the_status_says_where_greedy_decoding_parts_and_why_the_search_ends(
     to_the_end(live)
     assert "The search ends: 2 of 2 hypotheses finished." in status(live)
     assert (
-        "Greedy decoding takes “▁laughing” instead of “▁are” in step 3 and has the score −1.23."
+        "Greedy decoding selects “▁laughing” instead of “▁are” in step 3 and reaches a score of −1.23."
         in status(live)
     )
     live.get_by_role("slider", name="Penalty").fill("0")
-    assert "This is also what greedy decoding finds." in status(live)
+    assert "Greedy decoding gives the same result." in status(live)
     live.get_by_label("Source sentence").select_option(label=SENTENCES[2])
     choose(live, "Beam", "4")
     to_the_end(live)
-    assert "The search ends: no live hypothesis can reach more than" in status(live)
+    assert "The search ends: no live hypothesis can score above" in status(live)
     live.get_by_role("button", name="Next").click()
     expect(live.get_by_role("status")).to_have_text(re.compile("^Unchanged: The search ends"))
 

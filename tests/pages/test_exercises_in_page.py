@@ -388,7 +388,7 @@ def test_answers_are_remembered_only_if_asked_and_can_be_removed(fresh: Visit) -
     expect(remember).not_to_be_checked()
     expect(removal).to_be_hidden()
     expect(box.get_by_role("status")).to_have_text(
-        "All answers are removed. Solved in the forms on this page: 0 of 2"
+        "All your answers have been removed. Solved in the forms on this page: 0 of 2"
     )
     expect(verdict).to_be_empty()
     expect(form_of(page, "5.1").get_by_label("Number 1")).to_have_value("")

@@ -142,7 +142,7 @@ def test_equal_probabilities_are_a_tie(stage: Stage) -> None:
     weights = figure.weights["LSTM"]
     equal = {"w_o": [[0.0] * 3] * 3, "b_o": [0.0] * 3}
     figure.set_state({"weights": figure.weights | {"LSTM": weights | equal}})
-    assert "Prediction: a tie of “A”, “B” and “C” (0.333 each); the latest letter is “A”." in (
+    assert "Prediction: a tie between “A”, “B” and “C” (0.333 each); the latest letter is “A”." in (
         status(stage.show(figure))
     )
 

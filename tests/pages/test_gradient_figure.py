@@ -41,13 +41,13 @@ def agree(live: Locator, figure: GradientFigure, radius: float, slope: float, le
         f"After {length} steps, the formula gives ({radius} · {slope:.2f}){power} = "
     )
     middle = rows.nth(1).locator("td").nth(0).inner_text()
-    assert f"The median of “RNN, radius {radius}” is {middle}: " in line
+    assert f"The median norm for “RNN, radius {radius}” is {middle}: " in line
 
 
 def test_numbers_after_mouse_and_keyboard(phone_stage: Stage, figure: GradientFigure) -> None:
     live = phone_stage.show(figure)
     agree(live, figure, 1.1, 1.0, 60)
-    assert "= 304: the gradient explodes. The median of “RNN, radius 1.1” is " in status(live)
+    assert "= 304: the gradient explodes. The median norm for “RNN, radius 1.1” is " in status(live)
     slider(live, "Spectral radius").fill("1.6")
     slider(live, "Slope").fill("0.55")
     slider(live, "Length").fill("20")
@@ -61,7 +61,7 @@ def test_numbers_after_mouse_and_keyboard(phone_stage: Stage, figure: GradientFi
     agree(live, figure, 1.4, 0.56, 22)
     slider(live, "Length").fill("2")
     agree(live, figure, 1.4, 0.56, 2)
-    assert status(live).count("does neither") == 2
+    assert status(live).count("neither vanishes nor explodes") == 2
     line = status(live)
     press(live.page, "ArrowLeft")
     slider(live, "Length").fill("2")

@@ -72,7 +72,7 @@ def test_stored_maps_are_shown_without_a_download(stage: Stage) -> None:
         ("cross", 0, 3, 1, "weight on the first token"),
     ):
         radio(live, kind, block, head).check()
-        live.get_by_label("Number").select_option(label=name)
+        live.get_by_label("Measure").select_option(label=name)
         named = "previous token" if kind == "encoder" else "other"
         choose(live, "Head", named)
         live.get_by_label("Query").select_option(index=query)
@@ -167,16 +167,18 @@ def test_the_status_names_the_largest_head_and_a_tie(stage: Stage) -> None:
     figure = HeadsFigure(head=0, block=0)
     figure.overview = True
     live = stage.show(figure)
-    largest = "The largest of the 12 heads of the encoder self-attention: block 2, head 3 (0.58)."
-    assert status(live) == (f"Block 1, head 1: mean weight on the previous token 0.15. {largest}")
+    largest = "The largest mean of the 12 heads of encoder self-attention: block 2, head 3 (0.58)."
+    assert status(live) == (
+        f"Block 1, head 1: the mean weight on the previous token is 0.15. {largest}"
+    )
     radio(live, "encoder", 1, 2).check()
-    line = f"Block 2, head 3: mean weight on the previous token 0.58. {largest}"
+    line = f"Block 2, head 3: the mean weight on the previous token is 0.58. {largest}"
     expect(live.get_by_role("status")).to_have_text(line)
     live.get_by_label("Sentence", exact=True).select_option(label=SENTENCES[0])
     expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
     radio(live, "cross", 0, 0).check()
     assert status(live).startswith(
-        "The number “weight on the previous token” is not defined for the cross-attention: "
+        "The measure “weight on the previous token” is not defined for cross-attention: "
     )
     figure = HeadsFigure()
     figure.overview = True

@@ -123,7 +123,7 @@ def test_what_is_left_out_is_stated(stage: Stage, live: Locator) -> None:
     live.get_by_label("Words to learn from").fill(f"{many} {'x' * 10_000}")
     live.get_by_label("Split").fill("y" * 30 + " z")
     notes = " ".join(live.locator(".mer-note").all_text_contents())
-    assert "first 20 different words; 1,480 parts of the text are left out" in notes
+    assert "first 20 different words; 1,480 later words are left out" in notes
     assert "A word of more than 24 characters is left out." in notes
     assert "Only the first word is split." in notes
     assert "The word is cut after 24 characters." in notes

@@ -170,7 +170,7 @@ def test_moving_both_is_announced_as_unchanged(stage: Stage) -> None:
     press(live.page, "End")
     agree(live, PositionsFigure(m=49, n=44))
     slider(live, "Row m").fill("44")
-    assert "At distance 0 the dot product is 4.000" in status(live)
+    assert "At distance 0, the dot product is 4.000" in status(live)
 
 
 def test_reset_and_looks(stage: Stage) -> None:

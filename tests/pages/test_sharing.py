@@ -181,7 +181,7 @@ def presented(stage: Stage, request: pytest.FixtureRequest) -> Iterator[Locator]
     stage.visit.set_theme(request.param)
     tool(live, "Present").focus()
     press(live.page, "Enter")
-    expect(tool(live, "Leave")).to_be_focused()
+    expect(tool(live, "Exit")).to_be_focused()
     yield live
     live.page.evaluate("document.fullscreenElement && document.exitFullscreen()")
 
@@ -203,7 +203,7 @@ def test_a_presented_figure_is_large_and_complete(presented: Locator) -> None:
     assert [fault for rule in (CONTRAST, NAMELESS, OVERFLOW) for fault in page.evaluate(rule)] == []
     presented.get_by_label("causal mask").check()
     tool(presented, "Reset").click()  # replaces the figure, which remains on the screen
-    expect(tool(presented, "Leave")).to_be_visible()
+    expect(tool(presented, "Exit")).to_be_visible()
     assert presented.bounding_box() == box
     agree(presented, figure())
 
@@ -211,7 +211,7 @@ def test_a_presented_figure_is_large_and_complete(presented: Locator) -> None:
 @pytest.mark.parametrize("way", ["button", "Escape"])
 def test_a_presentation_ends_where_it_began(presented: Locator, way: str) -> None:
     if way == "button":
-        tool(presented, "Leave").click()
+        tool(presented, "Exit").click()
     else:
         tool(presented, "Share").focus()
         presented.page.evaluate("document.exitFullscreen()")  # as Escape does in a window
@@ -311,10 +311,10 @@ def test_the_copied_line_shows_the_figure_in_another_page(
     expect(frame.get_by_role("slider", name="Temperature")).to_have_value("0.5")
     expect(frame.get_by_role("button", name="Present")).to_be_visible()
     frame.get_by_role("button", name="Present").click()
-    expect(frame.get_by_role("button", name="Leave")).to_be_visible()
+    expect(frame.get_by_role("button", name="Exit")).to_be_visible()
     with page.context.expect_page() as chapter:
         page.keyboard.press("Escape")
-        frame.get_by_role("button", name="Leave").click()
+        frame.get_by_role("button", name="Exit").click()
         frame.get_by_role("link", name="12 Decoding").click()
     assert f"{CHAPTER}.html" in chapter.value.url
     assert errors == []

@@ -106,7 +106,7 @@ def test_modules_come_after_their_imports_and_once(tmp_path: Path) -> None:
         ({"figure": "export let x = 1;"}, "got: export let"),
         ({"figure": 'const x = import("./lib/more.js");'}, "got: import"),
         ({"figure": "const x = 1;"}, "an export named render"),
-        ({"lib_numbers": 'import { three } from "./more.js";\n' + NUMBERS}, "no circle of imports"),
+        ({"lib_numbers": 'import { three } from "./more.js";\n' + NUMBERS}, "no circular imports"),
     ],
 )
 def test_what_it_cannot_link_is_an_error(

@@ -245,7 +245,7 @@ Damage = Callable[[str], str]
         (lambda text: text[: len(text) // 2], "The model file is incomplete."),
         (lambda text: "<html>", "The file is not a model of this book."),
         (lambda text: text.replace("model-1", "model-9"),
-         "The model file has the format tfmr-page-model-9, and this page reads "
+         "The model file has the format tfmr-page-model-9, but this page reads "
          "tfmr-page-model-1."),
         (lambda text: text.replace('"weights":"AAAA', '"weights":"', 1).replace(
             '"weights":"', '"weights":"AAAAAAAA', 1), "The model file is incomplete."),

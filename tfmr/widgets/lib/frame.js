@@ -20,7 +20,7 @@ function Status({ text, unchanged, quiet, lines: [wide, narrow] }) {
   }
   // A new key makes a new element, which is announced even if it has the same text.
   return html`<p class="live-status" role="status" aria-live=${quiet ? "off" : "polite"}
-    style=${{ "--live-lines": wide, "--live-lines-narrow": narrow }}>
+    style=${{ "--lines": wide, "--lines-narrow": narrow }}>
     <span key=${last.current.number}>${last.current.line}</span>
   </p>`;
 }
