@@ -111,8 +111,8 @@ def test_the_status_says_where_greedy_decoding_parts_and_why_the_search_ends(
     to_the_end(live)
     assert "The search ends: 2 of 2 hypotheses finished." in status(live)
     assert (
-        "Greedy decoding selects “▁laughing” instead of “▁are” in step 3 and reaches a score of −1.23."
-        in status(live)
+        "Greedy decoding selects “▁laughing” instead of “▁are” in step 3 and reaches a score of "
+        "−1.23." in status(live)
     )
     live.get_by_role("slider", name="Penalty").fill("0")
     assert "Greedy decoding gives the same result." in status(live)
