@@ -1,16 +1,11 @@
 """The tools behind the Makefile; each is run as ``python -m tools.<name>``."""
 
 import re
-import sys
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 """The root folder of the project."""
-
-# jsonschema would spend two seconds on compiling a grammar of addresses, which no notebook needs.
-# It does without the grammar if this package cannot be imported.
-sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 def module_order() -> tuple[str, ...]:

@@ -62,7 +62,10 @@ def data(path: Path) -> bytes:
 
 
 def run(name: str, about: str | None, make: Callable[[], int], target: Path, unit: str) -> int:
-    """Run a command that makes ``target`` of the site; the exit status is 2 on failure."""
+    """Run a command that makes ``target`` from the site; print the number that ``make`` returns.
+
+    The exit status is 2 on failure.
+    """
     argparse.ArgumentParser(prog=f"python -m tools.{name}", description=about).parse_args()
     try:
         number = make()

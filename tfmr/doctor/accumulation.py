@@ -48,7 +48,10 @@ def probe(subject: Subject) -> list[Finding]:
             return [Finding(NAMES[0], "fault", text)]
     cosine = float(given @ expected / (given.norm() * expected.norm()))
     if cosine > 1 - TOLERANCE and given.norm() < expected.norm():
-        text = "the accumulated gradient differs from that of one large batch only by a factor"
+        text = (
+            "the accumulated gradient has the direction of that of one large batch and a smaller "
+            "norm, as after clipping"
+        )
         return [Finding(NAMES[0], "ok", text)]
     text = f"the accumulated gradient differs from that of one large batch (cosine {cosine:.3f})"
     return [Finding(NAMES[0], "fault", text)]
