@@ -208,6 +208,48 @@ def test_any_sentence_is_computed_in_the_page(phone_stage: Stage) -> None:
     agree(live, figure.trace(), token=7, step=10)
 
 
+def compute(live: Locator, text: str) -> None:
+    """Type a sentence in the first stage and press the button."""
+    live.get_by_label("Sentence in German").fill(text)
+    live.get_by_role("button", name="run").click()
+
+
+def test_an_example_replaces_a_sentence_that_is_computed(stage: Stage) -> None:
+    """The end of the computation shows neither a message nor an earlier sentence."""
+    live = stage.show(FlowFigure())
+    compute(live, OWN)
+    expect(live.get_by_role("status")).to_contain_text(f"“{OWN}” has", timeout=PATIENCE)
+    compute(live, LONG)
+    live.get_by_role("button", name="Cancel").wait_for()
+    live.get_by_label("Example").select_option(label=SENTENCES[0])
+    expect(live.get_by_role("status")).to_have_text(f"Stage 1 of 8: “{SENTENCES[0]}” has 8 tokens.")
+    expect(live.get_by_role("button", name="Cancel")).to_have_count(0)
+    assert live.locator(".flow-tokens li").count() == 8
+
+
+def test_a_message_remains_until_another_stage_is_selected(stage: Stage) -> None:
+    live = stage.show(FlowFigure())
+    for way in ("select", "button"):
+        compute(live, " ")
+        expect(live.get_by_role("status")).to_contain_text("There is nothing to translate")
+        if way == "select":
+            go(live, 2)
+        else:
+            live.get_by_role("button", name="Next").click()
+        expect(live.get_by_role("status")).to_contain_text(f"Stage 2 of 8 of “{SENTENCES[0]}”: ")
+        go(live, 1)
+
+
+def test_a_sentence_that_the_reader_will_type_is_not_computed(stage: Stage) -> None:
+    live = stage.show(FlowFigure())
+    compute(live, OWN)
+    expect(live.get_by_role("status")).to_contain_text(f"“{OWN}” has", timeout=PATIENCE)
+    live.get_by_label("Example").select_option(label=SENTENCES[0])
+    live.get_by_label("Example").select_option(label="your own sentence")
+    expect(live.get_by_label("Sentence in German")).to_have_value("")
+    assert f"Stage 1 of 8: “{SENTENCES[0]}” has" in status(live)
+
+
 def test_a_place_that_a_shorter_sentence_lacks_is_its_last(stage: Stage) -> None:
     figure = FlowFigure("Eine Frau wartet.", stage=2)
     figure.token = figure.step = 12

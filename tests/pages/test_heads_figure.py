@@ -131,6 +131,44 @@ def test_any_sentence_is_computed_in_the_page(phone_stage: Stage) -> None:
     agree(live, figure, 0)
 
 
+def compute(live: Locator, text: str) -> None:
+    """Type a sentence and press the button."""
+    live.get_by_label("Sentence in German").fill(text)
+    live.get_by_role("button", name="compute the maps").click()
+
+
+def test_a_message_remains_until_something_else_is_selected(stage: Stage) -> None:
+    live = stage.show(HeadsFigure())
+    live.get_by_text("Your own sentence").click()
+    line = live.get_by_role("status")
+    for select, expected in (
+        (lambda: choose(live, "Head", "diffuse"), " attends most to "),
+        (lambda: live.get_by_label("Query").select_option(index=3), " attends most to "),
+        (lambda: choose(live, "Head", "all heads"), "Block 1, head 1: "),
+        (lambda: live.get_by_label("Measure").select_option(index=3), "on the first token"),
+        (lambda: radio(live, "cross", 1, 1).check(), "Block 2, head 2: "),
+    ):
+        compute(live, " ")
+        expect(line).to_contain_text("There is nothing to translate")
+        select()
+        expect(line).to_contain_text(expected)
+
+
+def test_an_example_replaces_a_sentence_that_is_computed(stage: Stage) -> None:
+    """The end of the computation shows neither a message nor an earlier sentence."""
+    live = stage.show(HeadsFigure())
+    live.get_by_text("Your own sentence").click()
+    compute(live, OWN)
+    selector = live.get_by_label("Sentence", exact=True)
+    expect(selector).to_contain_text("your own sentence", timeout=PATIENCE)
+    compute(live, "Ein Mann und eine Frau " * 8)
+    live.get_by_role("button", name="Cancel").wait_for()
+    selector.select_option(label=SENTENCES[0])
+    expect(live.get_by_role("status")).to_contain_text(" attends most to ")
+    expect(live.get_by_role("button", name="Cancel")).to_have_count(0)
+    expect(selector).not_to_contain_text("your own sentence")
+
+
 def test_the_named_heads_are_those_of_the_chapter(stage: Stage) -> None:
     """Each is shown with its map, and with a statement that the outputs of the chapter support."""
     chapter = (ROOT / "book" / "13-inside-a-trained-model.ipynb").read_text("utf-8")

@@ -189,6 +189,25 @@ def test_a_model_is_loaded_on_request_and_loading_can_be_cancelled(stage: Stage)
     assert stage.visit.foreign == []
 
 
+@pytest.mark.parametrize("control", ["Languages", "Reset"])
+def test_another_model_or_a_reset_ends_loading_without_a_message(
+    stage: Stage, control: str
+) -> None:
+    page = stage.visit.page
+    page.route("**/models/*", lambda route: None)
+    live = stage.show(TranslatorFigure())
+    live.get_by_role("button", name="Load the model").click()
+    expect(live.get_by_role("progressbar")).to_be_visible()
+    with page.expect_event("requestfailed"):
+        if control == "Reset":
+            live.get_by_role("button", name="Reset").click()
+        else:
+            live.get_by_label("Languages").select_option(index=1)
+    expect(live.get_by_role("status")).to_have_text("No translation yet.")
+    expect(live.get_by_role("button", name="Cancel")).to_have_count(0)
+    page.unroute("**/models/*")
+
+
 ANSWERS = {
     "status 404": {"status": 404},
     "incomplete": {"body": "tfmrModel({"},

@@ -7,7 +7,7 @@ import { lengthPenalty } from "./search.js";
 import { BEAM, trace } from "./tracing.js";
 import { sinusoidal } from "./transformer.js";
 import { SentenceForm, useTranslations } from "./translating.js";
-import { html, useMemo, useState } from "./vendor/preact.js";
+import { html, useLayoutEffect, useMemo, useState } from "./vendor/preact.js";
 import { Bars, KINDS, WeightMap, unpack } from "./weight_map.js";
 import { Drawing } from "./lib/chart.js";
 import { signedHeat } from "./lib/colour.js";
@@ -328,6 +328,8 @@ function Flow({ model: widget }) {
   const [{ result, message }, setOutcome] = useState({});
   const translations = useTranslations(widget, shipped.name);
   const { activity, isLoaded } = translations;
+  // A message is about the sentence; the status line of another selection replaces it.
+  useLayoutEffect(() => setOutcome({ result }), [number, wantedToken, wantedStep, block, head]);
 
   const shown = result ?? stored;
   const token = Math.min(wantedToken, shown.source.length - 1);
@@ -342,10 +344,10 @@ function Flow({ model: widget }) {
       done.message ? { result, message: done.message } : { result: fromTrace(sentence, done) }));
   };
   const choose = (next) => {
-    translations.stop();
+    translations.drop();
     setText(next);
-    if (next === stored.text) setOutcome({});
-    else if (isLoaded) run(next);
+    setOutcome(next === stored.text ? {} : { result });
+    if (isLoaded && next !== "" && next !== stored.text) run(next);
   };
   const move = (next) => setStage(clamp(next, 1, STAGES.length));
 

@@ -5,7 +5,7 @@
 import { BOS, SPECIAL, tokens } from "./bpe.js";
 import { translate } from "./sentences.js";
 import { SentenceForm, useTranslations } from "./translating.js";
-import { html, useMemo, useState } from "./vendor/preact.js";
+import { html, useLayoutEffect, useMemo, useState } from "./vendor/preact.js";
 import { Bars, KINDS, WeightMap, unpack } from "./weight_map.js";
 import { Choice, Select, useId, Views } from "./lib/controls.js";
 import { heat } from "./lib/colour.js";
@@ -171,6 +171,8 @@ function Heads({ model: widget }) {
   const [{ result, message }, setOutcome] = useState({});
   const translations = useTranslations(widget, shipped.name);
   const group = useId();
+  // A message is about the sentence; the status line of another selection replaces it.
+  useLayoutEffect(() => setOutcome({ result }), [kind, wantedBlock, head, measure, overview, wantedQuery]);
 
   const shown = useMemo(() => result ?? fromStored(stored[example]), [result, example]);
   const block = Math.min(wantedBlock, shown.maps[kind].length - 1);
@@ -183,7 +185,7 @@ function Heads({ model: widget }) {
     setHead(nextHead);
   };
   const choose = (next) => {
-    translations.stop();
+    translations.drop();
     setOutcome({});
     setExample(next);
     setText(stored[next].text);

@@ -7,7 +7,7 @@ import { format } from "./lib/format.js";
 import { shared } from "./lib/page.js";
 import { loadModel } from "./loading.js";
 import { encodeSentence } from "./sentences.js";
-import { html, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { readModel } from "./weights.js";
 
 /** Milliseconds of computing before the page may respond to the reader. */
@@ -31,12 +31,20 @@ async function inSlices(generator, signal, onPause) {
  * Translations by the model `name`, one at a time. `activity` is what happens at the moment, or null.
  * `run(sentence, compute, onDone)` loads the model where needed and calls `onDone` with
  * { model, source, translation, seconds }, or with { message } for the reader; the translation is the
- * result of the generator `compute(model, source)`, such as translate() in sentences.js. `stop()` cancels.
+ * result of the generator `compute(model, source)`, such as translate() in sentences.js. `stop()` cancels,
+ * and `onDone` is called with a message; after `drop()`, and when the figure is removed or reset, it is
+ * not called.
  */
 export function useTranslations(widget, name) {
   const [activity, setActivity] = useState(null);
   const running = useRef(null);
   const stop = () => running.current?.abort(new Error("Cancelled."));
+  const drop = () => {
+    stop();
+    running.current = null;
+    setActivity(null);
+  };
+  useEffect(() => drop, []);
 
   async function run(sentence, compute, onDone) {
     stop();
@@ -65,7 +73,7 @@ export function useTranslations(widget, name) {
     show(null);
   }
 
-  return { activity, isLoaded: shared.has(name), run, stop };
+  return { activity, isLoaded: shared.has(name), run, stop, drop };
 }
 
 const megabytes = (bytes) => `${format(bytes / 1e6, 1)} MB`;

@@ -78,7 +78,7 @@ function Translator({ model: widget }) {
   const { activity } = translations;
 
   const choose = (next) => {
-    translations.stop();
+    translations.drop();
     setName(next);
     setText(models.find((each) => each.name === next).examples[0]);
     setOutcome({});
