@@ -250,6 +250,14 @@ def test_a_sentence_that_the_reader_will_type_is_not_computed(stage: Stage) -> N
     assert f"Stage 1 of 8: “{SENTENCES[0]}” has" in status(live)
 
 
+def test_the_linked_figure_splits_the_first_word(stage: Stage) -> None:
+    live = stage.show(FlowFigure(" Zwei\nHunde lachen."))
+    live.page.evaluate("document.documentElement.dataset.content_root = ''")
+    go(live, 2)
+    go(live, 1)
+    assert links(live)[1].endswith("&word=Zwei")
+
+
 def test_a_place_that_a_shorter_sentence_lacks_is_its_last(stage: Stage) -> None:
     figure = FlowFigure("Eine Frau wartet.", stage=2)
     figure.token = figure.step = 12

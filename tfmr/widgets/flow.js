@@ -225,7 +225,7 @@ const STAGES = [
     about: "The text is split into tokens of the vocabulary, and each token has an id.",
     controls: ["example"],
     section: ["11-training.ipynb", "tokens", "Tokens"],
-    figure: ({ shown: { text } }) => ["11-training.ipynb", { text, word: text.split(" ")[0] },
+    figure: ({ shown: { text } }) => ["11-training.ipynb", { text, word: text.trim().split(/\s+/)[0] },
       "merges learned from this sentence alone"],
     result: ({ shown }) => `${quoted(shown.text)} has ${count(shown.ids.length)} tokens.`,
   },
