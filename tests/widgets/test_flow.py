@@ -140,6 +140,16 @@ def test_the_state_is_small_and_its_summary_has_numbers(figure: FlowFigure) -> N
     assert "(log-probability −2.54)" in repr(figure)
 
 
+def test_the_summary_is_that_of_the_stored_sentence(
+    figure: FlowFigure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without running the model again."""
+    expected = repr(figure)
+    monkeypatch.setattr("tfmr.widgets.flow.trace", None)
+    figure.set_state({"text": "Zwei Hunde."})
+    assert repr(figure) == expected
+
+
 def test_the_named_sentences_are_those_of_the_other_figures() -> None:
     for chapter, trait, name in (
         ("12-decoding", "searches", "source"),

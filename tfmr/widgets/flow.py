@@ -101,15 +101,13 @@ class FlowFigure(LiveFigure):
 
     def summary(self) -> str:
         """The sentence, its translation, and a number of each of the last two stages."""
-        found = trace(self.stored["text"])
-        first = found.logits[0].softmax(dim=-1).max()
-        best = found.hypotheses[0]
+        [[name, _, probability], *_] = self.stored["steps"][0]
+        [[text, _, log_prob, _], *_] = self.stored["hypotheses"]
         return (
             f"one sentence on its way through a trained translator, in {len(STAGES)} stages: "
-            f"“{self.stored['text']}” has {len(found.source)} tokens. The most probable first "
-            f"token is “{self.stored['target'][0]}” ({first:.3f}), and the best of {BEAM} "
-            f"hypotheses is “{self.stored['hypotheses'][0][0]}” "
-            f"(log-probability −{-best.log_prob:.2f})."
+            f"“{self.stored['text']}” has {len(self.stored['ids'])} tokens. The most probable "
+            f"first token is “{name}” ({probability:.3f}), and the best of {BEAM} hypotheses is "
+            f"“{text}” (log-probability −{-log_prob:.2f})."
         )
 
 
