@@ -134,6 +134,8 @@ def check_probabilities(live: Locator, found: Trace, step: int) -> None:
 
 def check_hypotheses(live: Locator, found: Trace) -> None:
     decode = MODEL.load().tokenizer.decode
+    caption = live.locator(".flow-hypotheses caption").inner_text()
+    assert caption == f"The {BEAM} best hypotheses"
     rows = live.locator(".flow-hypotheses tbody tr").all()
     greedy = decode(found.generated[:-1])
     for row, each in zip(rows, found.hypotheses, strict=True):

@@ -1,4 +1,4 @@
-"""The gradient over time in the page: every number is the one that tfmr measured."""
+"""The gradient through time in the page: every number is the one that tfmr measured."""
 
 from statistics import median
 

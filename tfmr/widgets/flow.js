@@ -194,7 +194,7 @@ function Candidates({ candidates, vocabulary }) {
 /** The hypotheses of beam search. */
 function Hypotheses({ shown }) {
   return html`<table class="flow-hypotheses">
-    <caption>The ${shown.hypotheses.length} finished hypotheses</caption>
+    <caption>The ${shown.hypotheses.length} best hypotheses</caption>
     <thead><tr><th scope="col">hypothesis</th><th scope="col">log-prob.</th><th scope="col">score</th></tr></thead>
     <tbody>${shown.hypotheses.map(({ text, logProb, score }, i) => html`<tr key=${i}>
       <th scope="row">${text || "(no token)"}${text === shown.translation && html` <small>(greedy)</small>`}</th>

@@ -48,7 +48,8 @@ class FlowFigure(LiveFigure):
     The stages of one sentence are part of the state. For other sentences the figure computes them
     in JavaScript (``tfmr/widgets/tracing.js``), after the reader has loaded the model. The decoder
     input is the greedy translation. The traits ``text``, ``stage``, ``token``, ``step``, ``block``
-    and ``head`` are synchronised with Python; all but ``stage`` are counted from 0.
+    and ``head`` are synchronised with Python; stages are counted from 1; tokens, steps, blocks and
+    heads from 0.
 
     Args:
         text: the sentence whose stages are stored.
@@ -123,11 +124,11 @@ class Trace:
     """The embeddings with positions, the residual stream after each encoder block, and the encoder
     output, which is the layer norm of the last of them."""
     maps: dict[str, Float[Tensor, "block head query key"]]
-    """The attention weights, as of :func:`tfmr.widgets.heads.attention_maps`."""
+    """The attention weights; see :func:`tfmr.widgets.heads.attention_maps`."""
     logits: Float[Tensor, "step vocab"]
     """The logits at each step of the decoder."""
     hypotheses: list[Hypothesis]
-    """The finished hypotheses of a beam search, best first."""
+    """The best hypotheses of a beam search, best first."""
 
 
 def trace(text: str) -> Trace:

@@ -66,7 +66,7 @@ function Gradient({ model }) {
     <${Range} label="Length" value=${length} min=${2} max=${distances.at(-1)} step=${2}
       onInput=${setLength} show=${(value) => `${value} steps`} />`;
 
-  return html`<${Frame} title="Gradient over time" controls=${controls} lines=${[2, 4]}
+  return html`<${Frame} title="Gradient through time" controls=${controls} lines=${[2, 4]}
     task="move the spectral radius from 0.9 to 1.1."
     shows=${html`In a plain RNN, every step multiplies the gradient by about the same factor.
       Unless this factor is close to 1, the gradient vanishes (here: below 0.01) or explodes (above 100) over many steps.

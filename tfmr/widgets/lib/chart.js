@@ -33,7 +33,7 @@ export function Key({ hue, dash }) {
 }
 
 /** What the hues mean: `entries` are objects { name, hue, dash }. */
-export function Legend({ entries }) {
+function Legend({ entries }) {
   return html`<ul class="live-legend">
     ${entries.map((entry) => html`<li key=${entry.name}><${Key} ...${entry} />${entry.name}</li>`)}
   </ul>`;
