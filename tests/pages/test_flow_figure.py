@@ -149,7 +149,7 @@ def check_hypotheses(live: Locator, found: Trace) -> None:
     expected = [best.log_prob, length_penalty(length), length, best.score]
     assert said(live)[:4] == pytest.approx(expected, abs=6e-3)
     same = decode(best.ids) == greedy
-    assert ("finds the same." if same else f"finds “{greedy}”.") in status(live)
+    assert ("decoding agrees." if same else f"finds “{greedy}”.") in status(live)
 
 
 def agree(live: Locator, found: Trace, token: int, step: int) -> None:

@@ -302,8 +302,8 @@ const STAGES = [
     figure: ({ shown: { text }, elsewhere }) => elsewhere.beam.includes(text) && ["12-decoding.ipynb",
       { sentence: elsewhere.beam.indexOf(text), beam: BEAM }, "the search for this sentence"],
     result: ({ shown: { hypotheses: [best], translation } }) => `The best score is ${two(best.logProb)} ÷ ${
-      two(lengthPenalty(best.length))} (length penalty for ${best.length} tokens) = ${two(best.score)}. Greedy decoding finds ${
-      best.text === translation ? "the same translation" : quoted(translation)}.`,
+      two(lengthPenalty(best.length))} (length penalty for ${best.length} tokens) = ${two(best.score)}. Greedy decoding ${
+      best.text === translation ? "agrees" : `finds ${quoted(translation)}`}.`,
   },
 ];
 
