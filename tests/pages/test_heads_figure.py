@@ -38,12 +38,12 @@ def agree(live: Locator, figure: HeadsFigure, query: int) -> None:
     maps = figure.maps()
     for kind, name in NAMES.items():
         # The maps of all heads are in the page even while the map of one is shown.
-        numbers = live.locator(".heads-kind", has_text=name).locator("b").all_text_contents()
+        shown = live.locator(".heads-kind", has_text=name).locator("b").all_text_contents()
         if kind in MEASURES[figure.measure]:
             expected = measure(maps[kind], kind, figure.measure).flatten().tolist()
-            assert [float(text) for text in numbers] == pytest.approx(expected, abs=6e-3)
+            assert [float(text) for text in shown] == pytest.approx(expected, abs=6e-3)
         else:
-            assert numbers == ["–"] * 12
+            assert shown == ["–"] * 12
     weights = maps[figure.kind][figure.block, figure.head]
     known = [each for each, kinds in MEASURES.items() if figure.kind in kinds]
     rows = live.locator(".heads-measures tbody tr").all()
