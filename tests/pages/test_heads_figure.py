@@ -176,8 +176,8 @@ def test_the_named_heads_are_those_of_the_chapter(stage: Stage) -> None:
     for name, kind, block, head, statement, output in (
         ("previous token", "encoder", 1, 2, "Half of its weight is on the previous token",
          "encoder  previous     2    3    0.50"),
-        ("first token", "self", 1, 3, "0.37 of its weight is on the first token; uniform attention "
-         "has 0.24", "decoder  first        2    4    0.37     0.24"),
+        ("first token", "self", 1, 3, "0.37 of its weight is on the first token, compared with "
+         "0.24 for uniform attention", "decoder  first        2    4    0.37     0.24"),
         ("diffuse", "self", 0, 0, "removing it raises the loss by 0.041 nats",
          "decoder, block 1, head 1: cost 0.041 nats"),
         ("word alignment", "cross", 2, 0, "18 of the chapter's 19 pairs",
