@@ -21,7 +21,7 @@ function median(values) {
   return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
-const behaviour = (norm) => (norm < 0.01 ? "vanishes" : norm > 100 ? "explodes" : "neither vanishes nor explodes");
+const behaviour = (norm) => (norm < 0.01 ? "vanishes" : norm > 100 ? "explodes" : "is stable");
 
 function Gradient({ model }) {
   const distances = model.get("distances");
@@ -72,7 +72,7 @@ function Gradient({ model }) {
       Unless this factor is close to 1, the gradient vanishes (here: below 0.01) or explodes (above 100) over many steps.
       The formula (dashed) uses one slope of the tanh for all steps: lower the slope until the dashed line meets the
       orange curves. With noise as the input, the slope varies and is below 1, so the gradient of the measured RNN
-      vanishes even at a radius of 1.1. At which radius does it neither vanish nor explode?
+      vanishes even at a radius of 1.1. At which radius is it stable (from 0.01 to 100)?
       Each curve is one seed. The RNN with the selected radius has 16 components, and its <i>W<sub>h</sub></i> is an
       orthogonal matrix times the radius.`}
     status=${`After ${length} steps, the formula gives ${formula} = ${three(end)}: the gradient ${behaviour(end)}. The median norm for “${
