@@ -70,21 +70,31 @@
   function check(form) {
     const texts = read(form);
     for (const field of fieldsOf(form)) field.setAttribute("aria-invalid", Number.isNaN(numberIn(field.value)));
-    show(form.querySelector(".verdict"), mark(JSON.parse(form.querySelector("script").textContent), texts), texts);
+    const verdict = mark(JSON.parse(form.querySelector("script").textContent), texts);
+    show(form.querySelector(".verdict"), verdict, texts);
+    if (verdict.kind !== "not attempted") checked[nameOf(form)] = texts;
     countSolved();
   }
 
-  // What the browser remembers: the texts in each form that was checked, by the name of the form.
+  // What the browser remembers: the texts of each form as they were last checked, by the name of the form.
   const KEY = "tfmr-answers";
+  const checked = {};
+
+  /** The answers that are remembered; whatever `store` does not write is ignored. */
+  function remembered() {
+    try {
+      const entries = Object.entries(JSON.parse(localStorage.getItem(KEY)));
+      return Object.fromEntries(entries.filter(([, texts]) => Array.isArray(texts)));
+    } catch {
+      return {};
+    }
+  }
 
   /** Remember the answers, or forget those of all pages. */
   function store() {
-    const checked = forms.filter((form) => form.querySelector('[data-kind]:not([data-kind="not attempted"])'));
     try {
-      if (remember.checked) {
-        const added = checked.map((form) => [nameOf(form), read(form)]);
-        localStorage.setItem(KEY, JSON.stringify({ ...JSON.parse(localStorage.getItem(KEY)), ...Object.fromEntries(added) }));
-      } else localStorage.removeItem(KEY);
+      if (remember.checked) localStorage.setItem(KEY, JSON.stringify({ ...remembered(), ...checked }));
+      else localStorage.removeItem(KEY);
     } catch {
       remember.checked = false;
       countSolved("Your answers cannot be remembered, because the browser does not let this page store data. ");
@@ -94,7 +104,7 @@
 
   /** Fill in the answers that are remembered, and check them. A screen reader does not read the verdicts aloud. */
   function restore() {
-    const answers = JSON.parse(localStorage.getItem(KEY));
+    const answers = remembered();
     for (const form of forms.filter((each) => nameOf(each) in answers)) {
       const texts = answers[nameOf(form)];
       fieldsOf(form).forEach((field, i) => { field.value = texts[i] ?? ""; });
@@ -111,6 +121,7 @@
     store();
     for (const form of forms) {
       form.reset();
+      delete checked[nameOf(form)];
       form.querySelector(".verdict").replaceChildren();
       form.querySelector(".verdict").removeAttribute("data-kind");
       for (const field of fieldsOf(form)) field.removeAttribute("aria-invalid");
@@ -126,6 +137,11 @@
     check(form) {
       form.querySelector(".verdict").ariaLive = "polite";
       check(form);
+      // The reader may have stopped remembering on another page.
+      if (remember.checked && localStorage.getItem(KEY) === null) {
+        remember.checked = false;
+        removal.hidden = true;
+      }
       if (remember.checked) store();
     },
   };

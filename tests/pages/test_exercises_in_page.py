@@ -406,6 +406,59 @@ def test_a_reader_may_stop_remembering_and_keep_the_page(fresh: Visit) -> None:
     expect(form_of(page, "5.1").get_by_label("Number 1")).to_have_value("0.752")
 
 
+def test_a_page_stores_nothing_after_another_page_stopped_remembering(fresh: Visit) -> None:
+    page = fresh.open(CHAPTER)
+    remember = page.get_by_label("Remember my answers")
+    removal = page.get_by_role("button", name="Remove all my answers")
+    remember.check()
+    expect(removal).to_be_visible()
+    other = page.context.new_page()
+    other.goto(f"{fresh.base}/{PAGES['04']}")
+    other.get_by_role("button", name="Remove all my answers").click()
+    assert other.evaluate(STORED) is None
+    other.close()
+    for form in answered(page, right=True):
+        expect(form.get_by_role("status")).to_contain_text("Right")
+    assert page.evaluate(STORED) is None
+    expect(remember).not_to_be_checked()
+    expect(removal).to_be_hidden()
+    remember.check()
+    assert list(page.evaluate(STORED)) == ["Exercise 5.1", "Exercise 5.6"]
+    assert fresh.errors == []
+
+
+def test_only_what_was_checked_is_remembered(fresh: Visit) -> None:
+    page = fresh.open(CHAPTER)
+    page.get_by_label("Remember my answers").check()
+    numbers, prediction = answered(page, right=True)
+    expect(prediction.get_by_role("status")).to_contain_text("Right")
+    numbers.get_by_label("Number 1").fill("")
+    prediction.get_by_role("button", name="Check").click()
+    checked = {"Exercise 5.1": ["0.752", "0.497", "1.509", "0.491"], "Exercise 5.6": ["b"]}
+    assert page.evaluate(STORED) == checked
+    fresh.open(CHAPTER)
+    expect(numbers.get_by_role("status")).to_have_text("Right.")
+    page.get_by_role("button", name="Remove all my answers").click()
+    page.get_by_label("Remember my answers").check()
+    assert page.evaluate(STORED) == {}
+
+
+UNREADABLE = ["{", "5", "[null]", '"text"', '{"Exercise 5.1": null, "Exercise 5.6": {}}']
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+def test_stored_text_that_no_page_writes_is_ignored(fresh: Visit, text: str) -> None:
+    page = fresh.open(CHAPTER)
+    page.evaluate("text => localStorage.setItem('tfmr-answers', text)", text)
+    fresh.open(CHAPTER)
+    expect(page.get_by_label("Remember my answers")).to_be_checked()
+    progress = page.get_by_role("group", name="Your answers").get_by_role("status")
+    answered(page, right=True)
+    expect(progress).to_have_text("Solved in the forms on this page: 2 of 2")
+    assert list(page.evaluate(STORED)) == ["Exercise 5.1", "Exercise 5.6"]
+    assert fresh.errors == []
+
+
 def test_what_cannot_be_loaded_or_stored_is_reported(fresh: Visit) -> None:
     page = fresh.page
     page.route("**/marking.js*", lambda route: route.abort())
