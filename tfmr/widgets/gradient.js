@@ -76,7 +76,7 @@ function Gradient({ model }) {
       Each curve is one seed. The RNN with the selected radius has 16 components, and its <i>W<sub>h</sub></i> is an
       orthogonal matrix times the radius.`}
     status=${`After ${length} steps, the formula gives ${formula} = ${three(end)}: the gradient ${behaviour(end)}. The median norm for “${
-      own.name}” is ${three(networks[0].end)}: its gradient ${behaviour(networks[0].end)}.`}>
+      own.name}” is ${three(networks[0].end)}: it ${behaviour(networks[0].end)}.`}>
     <${LineChart} label=${`Gradient norm against the distance, ${ending}`} ...${chart} legend=${false}
       height=${(width) => (width < 360 ? 148 : 190)} />
     <${Readings} caption=${`Gradient norm after ${length} steps`} columns=${["network", "median norm", "factor per step"]}
