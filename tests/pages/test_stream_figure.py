@@ -86,7 +86,7 @@ def test_the_status_orders_the_stacks_and_announces_no_change(stage: Stage) -> N
     expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
     live.get_by_role("slider", name="Block", exact=True).fill("0")
     assert "pre-norm 6.81 = post-norm 6.81 = scaled residual 6.81." in status(live)
-    live.get_by_label("also the plain residual stack").check()
+    live.get_by_label("also plain residual").check()
     assert live.locator(".live-readings tbody tr").count() == len(STACKS)
 
 

@@ -77,10 +77,10 @@ function Stream({ model }) {
     <${Stepper} label="Training" value=${steps.indexOf(step)} max=${steps.length - 1}
       onInput=${(i) => setStep(steps[i])} show=${(i) => `step ${steps[i]}`} />
     <${Range} label="Block" value=${block} min=${first} max=${blocks} onInput=${setBlock} />
-    <${Check} label="also the plain residual stack" value=${unnormalised} onInput=${setUnnormalised} />`;
+    <${Check} label="also plain residual" value=${unnormalised} onInput=${setUnnormalised} />`;
 
   return html`<${Frame} title="The residual stream" controls=${controls} lines=${[2, 3]}
-    task=${html`select <i>gradient norm</i>, then step through the training.`}
+    task=${html`select <i>gradient norm</i>, then step.`}
     shows=${html`Post-norm bounds the vector norm of the stream. With pre-norm, the vector norm grows with depth, so
       later blocks change the stream by a smaller fraction: select the <i>relative change</i>,
       the vector norm of the change by a block divided by the vector norm of its input. In a plain residual
