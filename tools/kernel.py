@@ -27,7 +27,7 @@ WRITES = os.O_WRONLY | os.O_TRUNC
 
 
 def project_file(path: str) -> str | None:
-    """``path`` relative to the project; ``None`` if it is elsewhere, installed or hidden.
+    """``path`` relative to the project; ``None`` if it is elsewhere, installed, made or hidden.
 
     For the compiled form of a module, it is the path of the source.
     """
@@ -38,7 +38,8 @@ def project_file(path: str) -> str | None:
         return None
     name = real.relative_to(ROOT)
     outside = any(
-        part.startswith((".", "__editable__")) or part.endswith(".egg-info") for part in name.parts
+        part.startswith((".", "_build", "__editable__")) or part.endswith(".egg-info")
+        for part in name.parts
     )
     return None if outside else name.as_posix()
 

@@ -351,6 +351,12 @@ def test_each_fault_in_a_module_that_was_read_is_found_by_running_the_chapter_ag
     assert verified.stamped() == []
 
 
+def test_the_list_of_fonts_which_every_copy_makes_is_not_read() -> None:
+    """It contains the path of the copy, so no record of a chapter would hold in another copy."""
+    assert kernel.project_file(str(notebooks.matplotlib_folder() / "fontlist.json")) is None
+    assert kernel.project_file(str(notebooks.ROOT / "tfmr/model.py")) == "tfmr/model.py"
+
+
 def test_a_chapter_that_starts_another_program_may_have_read_every_file() -> None:
     started = ("python", ["python", "-c", "pass"], None, None)
     assert kernel.what_is_read("subprocess.Popen", started) == kernel.ANYTHING
