@@ -142,7 +142,7 @@ def test_the_cover_shows_the_book_at_work(visit: Visit) -> None:
         "00-primer.html",
         "04-self-attention.html",
     ]
-    page.locator(".cover-live [role=group]").wait_for(timeout=5000)
+    page.locator(".cover-live .live").wait_for(timeout=5000)
     assert page.locator(".cover-way").count() == 3
     parts = page.locator(".cover-part")
     assert parts.count() == 7

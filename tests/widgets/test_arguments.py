@@ -80,8 +80,8 @@ FIGURES: dict[Callable[..., Any], tuple[Callable[[], dict[str, Any]], Rows]] = {
     BeamFigure: (
         lambda: dict(zip(("model", "tokenizer"), translator(), strict=True)) | {"sentences": ["A"]},
         [
-            ({"sentences": []}, "sentences.*1 to 4.*got 0"),
-            ({"sentences": ["Hund"] * 5}, "sentences.*1 to 4.*got 5"),
+            ({"sentences": []}, "1 to 4 sentences: got 0"),
+            ({"sentences": ["Hund"] * 5}, "1 to 4 sentences: got 5"),
             ({"beam": 3}, "beam.*1, 2, 4.*got 3"),
             ({"alpha": 2.5}, "alpha.*0.*2.0.*got 2.5"),
             ({"step": -1}, "step.*0.*got -1"),
@@ -166,7 +166,7 @@ FIGURES: dict[Callable[..., Any], tuple[Callable[[], dict[str, Any]], Rows]] = {
         [
             ({"length": 1}, "2 to 100.*got 1"),
             ({"encoding": "learned"}, "encoding.*sinusoidal, rotary.*got learned"),
-            ({"size": 6}, "size.*4, 8, 16, 32.*got 6"),
+            ({"size": 6}, "size.*4, 8, 16: got 6"),
             ({"base": 20}, "base.*10, 100, 1000, 10000.*got 20"),
             ({"m": 50}, "m.*from 0 to 49.*got 50"),
             ({"n": -1}, "n.*from 0 to 49.*got -1"),

@@ -92,8 +92,8 @@ def test_a_model_that_the_page_cannot_compute_is_refused(changes: dict[str, str 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text[:-10], "expected the file to be a complete file"),
-        (lambda text: "x" + text, "expected the file to be a complete file"),
+        (lambda text: text[:-10], "expected the file to be a complete page model"),
+        (lambda text: "x" + text, "expected the file to be a complete page model"),
         (lambda text: text.replace("model-1", "model-9"), "the format tfmr-page-model-1 .* -9'"),
         (lambda text: text.replace('"format"', '"form"'), "the format tfmr-page-model-1 .* None"),
         (lambda text: text.replace('"shapes":{', '"shapes":['), "the file is damaged"),
