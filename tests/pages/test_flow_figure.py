@@ -45,7 +45,7 @@ def select(live: Locator, **places: int) -> None:
         )
 
 
-def said(live: Locator) -> list[float]:
+def stated(live: Locator) -> list[float]:
     """The numbers of the status line after the number of the stage."""
     return numbers(status(live).split(": ", 1)[1])
 
@@ -68,7 +68,7 @@ def check_embeddings(live: Locator, found: Trace, token: int) -> None:
     for shown, row in zip(cells(live.locator(".flow-numbers")), expected, strict=True):
         assert shown == pytest.approx(row, abs=0.011)
     norms = [float(each.norm()) for each in (total - position, position, total)]
-    assert said(live)[-3:] == pytest.approx(norms, abs=0.011)
+    assert stated(live)[-3:] == pytest.approx(norms, abs=0.011)
     label = live.get_by_role("img").get_attribute("aria-label") or ""
     assert numbers(label)[-3:] == pytest.approx(total[:3].tolist(), abs=0.011)
 
@@ -107,7 +107,7 @@ def check_encoder_output(live: Locator, found: Trace, token: int) -> None:
     assert [rows[1][0], rows[1][-1]] == ["–", "–"]
     assert [numbers(text)[0] for text in rows[1][1:-1]] == pytest.approx(added, abs=0.06)
     assert [numbers(text)[0] for text in rows[2]] == pytest.approx(cosines, abs=0.006)
-    assert said(live)[-5:] == pytest.approx(norms, abs=0.06)
+    assert stated(live)[-5:] == pytest.approx(norms, abs=0.06)
     label = live.get_by_role("img").get_attribute("aria-label") or ""
     assert numbers(label)[-3:] == pytest.approx(path[-1, :3].tolist(), abs=0.011)
 
@@ -129,7 +129,7 @@ def check_probabilities(live: Locator, found: Trace, step: int) -> None:
     assert [float(width.rstrip("%")) for width in widths] == pytest.approx(
         (100 * probabilities).tolist(), abs=0.01
     )
-    assert said(live)[-1] == pytest.approx(float(probabilities.sum()), abs=6e-4)
+    assert stated(live)[-1] == pytest.approx(float(probabilities.sum()), abs=6e-4)
 
 
 def check_hypotheses(live: Locator, found: Trace) -> None:
@@ -147,7 +147,7 @@ def check_hypotheses(live: Locator, found: Trace) -> None:
     best = found.hypotheses[0]
     length = len(best.ids) + best.finished
     expected = [best.log_prob, length_penalty(length), length, best.score]
-    assert said(live)[:4] == pytest.approx(expected, abs=6e-3)
+    assert stated(live)[:4] == pytest.approx(expected, abs=6e-3)
     same = decode(best.ids) == greedy
     assert ("decoding agrees." if same else f"finds “{greedy}”.") in status(live)
 
@@ -266,10 +266,10 @@ def test_a_place_that_a_shorter_sentence_lacks_is_its_last(stage: Stage) -> None
     live = stage.show(figure)
     chosen = "e => e.selectedOptions[0].text"
     assert live.get_by_label("Source token").evaluate(chosen) == "4: ."
-    assert said(live)[0] > 0
+    assert stated(live)[0] > 0
     go(live, 7)
     assert live.get_by_label("Output step").evaluate(chosen).endswith(": <eos>")
-    assert said(live)[-1] > 0.9
+    assert stated(live)[-1] > 0.9
 
 
 def test_a_reader_steps_by_keyboard_and_the_height_remains(

@@ -53,9 +53,9 @@ def test_a_link_has_what_the_reader_changed_and_shows_it_again(stage: Stage) -> 
     choose(live, "Query", "good")
     live.get_by_label("causal mask").check()  # masks nothing for the last token
     expect(live.get_by_role("status")).to_contain_text("Unchanged: ")
-    said = status(live)
+    stated = status(live)
     link = copied(live)
-    assert status(live) == said
+    assert status(live) == stated
     assert link == f"{address}#live-stage-1&causal=true&selected=2"
     assert page.url == address
     assert page.evaluate("history.length") == steps
@@ -112,9 +112,9 @@ def test_a_state_that_cannot_be_used_is_not_used_and_said(
     stage.show(figure())
     live = opened(stage.visit.page, f"{stage.visit.base}/stage.html#live-stage-1{state}")
     agree(live, figure())
-    said = status(live)
-    assert unquote(said).startswith(f"The state in the address was not used: {reason}")
-    assert said.endswith("The 3 weights sum to 1.")
+    stated = status(live)
+    assert unquote(stated).startswith(f"The state in the address was not used: {reason}")
+    assert stated.endswith("The 3 weights sum to 1.")
     live.get_by_label("causal mask").check()
     expect(live.get_by_role("status")).not_to_contain_text("not used")
     assert stage.visit.errors == []
