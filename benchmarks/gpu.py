@@ -57,6 +57,8 @@ Part = Literal[
     "correct", "epoch", "base", "decoding", "recipe", "quality", "product", "attention", "layers"
 ]
 PEERS = ("torch", "marian")
+COMPILED = ", compiled"
+"""After the name of a system whose model and loss are compiled."""
 TRAIN = TrainConfig(warmup=4000)
 """A long warm-up keeps the weights close to their initial values."""
 PLACEHOLDER = Batches([([EOS], [EOS])], tokens_per_batch=2, seed=0, max_length=2)
@@ -175,6 +177,13 @@ def check_correct(device: str, sizes: Sizes) -> Iterator[Row]:
             limit = 16 if dtype == torch.bfloat16 else 0
             yield {"check": name, "value": len(pairs) - same, "limit": limit}
 
+    name = "memory reserved by 20 more beam searches, MiB"
+    yield {
+        "check": name,
+        "value": _memory_kept(lambda: beam_search(other, moved.source)),
+        "limit": 0,
+    }
+
     def trainer() -> Trainer:
         torch.manual_seed(1)
         model = Transformer(replace(config, dropout=0.2)).to(device)
@@ -194,6 +203,16 @@ def check_correct(device: str, sizes: Sizes) -> Iterator[Row]:
     worst = max(_distance(x, weights[name]) for name, x in states[0].items())
     name = "weights, graphs against launched kernels, largest difference"
     yield {"check": name, "value": worst, "limit": 1e-5}
+
+
+def _memory_kept(work: Callable[[], object]) -> float:
+    """MiB that PyTorch reserves on the GPU while ``work`` is repeated, the first times excluded."""
+    reserved = []
+    for repeats in (3, 20):
+        for _ in range(repeats):
+            work()
+        reserved.append(torch.cuda.memory_reserved() if torch.cuda.is_available() else 0)
+    return (reserved[1] - reserved[0]) / 2**20
 
 
 def _distance(a: Tensor, b: Tensor) -> float:
@@ -243,14 +262,17 @@ def measure_base(device: str, sizes: Sizes) -> Iterator[Row]:
     for precision in _precisions(device):
         works: dict[str, Callable[[int], object]] = {}
         gib: dict[str, float | None] = {}
+        names = ["tfmr", *PEERS]
         # In fp32, the matmuls take most of the time, which compilation does not change.
-        compiled = ("tfmr, compiled",) if device == "cuda" and precision == "bf16" else ()
-        for name in ("tfmr", *compiled, *PEERS):
-            if name in PEERS:
-                model: Translator = build(name, replace(config, dropout=0.0), 0.1)
+        if device == "cuda" and precision == "bf16":
+            names += [f"{name}{COMPILED}" for name in names]
+        for name in names:
+            plain = name.removesuffix(COMPILED)
+            if plain in PEERS:
+                model: Translator = build(plain, replace(config, dropout=0.0), 0.1)
             else:
                 model = Transformer(config)
-            train = replace(TRAIN, compile=name.endswith("compiled"))
+            train = replace(TRAIN, compile=name != plain)
             step = training(model.to(device), batches, train, precision)
             works[name] = partial(_alternate, step)
             gib[name] = _peak_gib(device, partial(step, 0))

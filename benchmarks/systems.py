@@ -52,7 +52,10 @@ def training(
 
 
 class _PeerTraining:
-    """The usual training loop around a model that returns logits; bf16 by ``torch.autocast``."""
+    """The usual training loop around a model that returns logits; bf16 by ``torch.autocast``.
+
+    Model and loss are compiled as one function if the configuration demands it.
+    """
 
     def __init__(
         self, model: Peer, batches: Sequence[Batch], config: TrainConfig, arithmetic: Arithmetic
@@ -66,20 +69,22 @@ class _PeerTraining:
             eps=config.eps,
             fused=True,
         )
+        self._loss = torch.compile(self._loss_of) if config.compile else self._loss_of
 
     def __call__(self, k: int) -> float:
         batch = self.batches[k].to(next(self.model.parameters()).device)
         self.model.train()
         with self.arithmetic.autocast(batch.source.device):
-            logits = self.model(batch.source, batch.target_in)
-            loss = cross_entropy(
-                logits, batch.target_out, label_smoothing=self.config.label_smoothing
-            )
+            loss = self._loss(batch.source, batch.target_in, batch.target_out)
         self.optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
         self.optimizer.step()
         return float(loss.detach())
+
+    def _loss_of(self, source: Tensor, target_in: Tensor, target_out: Tensor) -> Tensor:
+        logits = self.model(source, target_in)
+        return cross_entropy(logits, target_out, label_smoothing=self.config.label_smoothing)
 
 
 def decoding_outside_pytorch(
