@@ -70,7 +70,7 @@ class Sizes:
     """How much each part does."""
 
     pairs: int | None
-    """Sentence pairs of Multi30k; ``None`` for all."""
+    """Sentence pairs of Multi30k, and of a validation or test set; ``None`` for all."""
     small: TransformerConfig
     """The model of the parts ``epoch`` and ``recipe``."""
     base: TransformerConfig
@@ -93,7 +93,7 @@ TINY = replace(BASE, source_vocab=VOCAB, target_vocab=VOCAB, d_model=32, d_ff=32
 TINY = replace(TINY, n_encoder=1, n_decoder=1)
 A = replace(SETTINGS["A"].config(), dropout=0.1)
 FULL = Sizes(None, A, BASE, 784, 20, 3, 6, (2048, 4096, 8192), (128, 512, 2048, 8192), 0.5)
-SMOKE = Sizes(300, TINY, TINY, 2, 2, 1, 1, (32,), (16,), 0.01)
+SMOKE = Sizes(50, TINY, TINY, 2, 2, 1, 1, (32,), (16,), 0.01)
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def check_correct(device: str, sizes: Sizes) -> Iterator[Row]:
 def _memory_kept(work: Callable[[], object]) -> float:
     """MiB that PyTorch reserves on the GPU while ``work`` is repeated, the first times excluded."""
     reserved = []
-    for repeats in (3, 20):
+    for repeats in (3, 20) if torch.cuda.is_available() else (1, 1):
         for _ in range(repeats):
             work()
         reserved.append(torch.cuda.memory_reserved() if torch.cuda.is_available() else 0)
@@ -331,6 +331,8 @@ def measure_quality(device: str, sizes: Sizes) -> Iterator[Row]:
             print("multi30k is not here: the pocket corpus is used", file=sys.stderr)
     if corpus is None:
         recipe_name, corpus = "pocket", corpora.load("pocket", "en-fr")
+    first = slice(sizes.pairs)
+    corpus = replace(corpus, valid=corpus.valid[first], test=corpus.test[first])
     recipe = replace(find_recipe(recipe_name), budget=Budget((sizes.minutes,), ()))
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder) / "run", corpus, recipe, world=World(device=torch.device(device)))
