@@ -18,6 +18,9 @@ from tfmr.errors import TfmrError  # noqa: E402  after the checks are installed
 
 # The tensors of the tests are so small that a second thread makes them ten times slower.
 torch.set_num_threads(1)
+# For each kind of GPU that is missing, torch.manual_seed formats the stack and keeps the text.
+if not torch.accelerator.is_available():
+    torch.manual_seed = torch.default_generator.manual_seed
 # On a busy machine, every example can take long.
 hypothesis.settings.register_profile(
     "tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
