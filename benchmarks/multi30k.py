@@ -86,6 +86,8 @@ class TrainingRun:
     minutes: tuple[float, ...]
     """Empty if the recipe sets the training time."""
     runs: Path
+    overrides: tuple[str, ...] = ()
+    """Values that replace those of the recipe."""
 
     @property
     def folder(self) -> Path:
@@ -98,6 +100,8 @@ class TrainingRun:
         words += ["--recipe", self.recipe, "--seed", str(self.seed), "--out", str(self.folder)]
         if self.minutes:
             words += ["--minutes", *(f"{mark:g}" for mark in self.minutes)]
+        if self.overrides:
+            words += ["--set", *self.overrides]
         return words + ["--resume"] * (self.folder / "recipe.toml").exists()
 
     def rows(self, known: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
