@@ -4,6 +4,9 @@ pip cannot install a browser. The tests use the program named by the environment
 ``CHROME``, or an installed Chromium or Chrome. If there is none and the user is root on Debian or
 Ubuntu, Chromium is installed from the system's packages. ``python -m tools.browser`` prints the
 path.
+
+Chromium's headless shell comes first: it draws pages as Chromium does, but has no windows and
+menus, so that a page takes about a third less processor time.
 """
 
 import os
@@ -12,7 +15,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+NAMES = (
+    *("chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser"),
+    *("google-chrome", "google-chrome-stable", "chrome"),
+)
 PLACES = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
@@ -25,8 +31,11 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
-"""Run without a display, as any user, and without background network requests."""
+"""Run without a display, as any user, and reach no other machine."""
+PACKAGES = ("chromium-headless-shell", "chromium")
+"""Packages with a browser; older systems lack the first."""
 
 
 class BrowserError(RuntimeError):
@@ -47,23 +56,28 @@ def find() -> str | None:
     return on_path or next((place for place in PLACES if Path(place).exists()), None)
 
 
+def apt(*arguments: str) -> str:
+    """Run apt-get as root; the last line of its output is returned if it failed."""
+    print(f"browser: apt-get {' '.join(arguments)}", file=sys.stderr, flush=True)
+    done = subprocess.run(
+        ["apt-get", *arguments],
+        env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = (done.stderr or done.stdout).strip().splitlines()
+    return "" if done.returncode == 0 else (lines or ["no message"])[-1]
+
+
 def install() -> None:
-    """Install the package chromium with apt-get, as root."""
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for arguments in (
-        ["update", "-q"],
-        ["install", "-y", "-q", "--no-install-recommends", "chromium"],
-    ):
-        print(f"browser: apt-get {' '.join(arguments)}", file=sys.stderr, flush=True)
-        done = subprocess.run(
-            ["apt-get", *arguments], env=environment, capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            reason = (done.stderr or done.stdout).strip().splitlines()[-1:]
-            raise BrowserError(
-                f"apt-get {arguments[0]} failed ({' '.join(reason)}): install Chromium, "
-                "or set CHROME to its path"
-            )
+    """Install the first of the packages that there is, with apt-get, as root."""
+    problem = apt("update", "-q")
+    for package in () if problem else PACKAGES:
+        problem = apt("install", "-y", "-q", "--no-install-recommends", package)
+        if not problem:
+            return
+    raise BrowserError(f"apt-get failed ({problem}): install Chromium, or set CHROME to its path")
 
 
 def browser() -> str:
