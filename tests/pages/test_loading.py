@@ -6,9 +6,11 @@ see all of it: bytes on the wire, with gzip, and requests.
 
 import gzip
 import os
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page, Route
@@ -48,7 +50,7 @@ SCROLL = """async () => {
     }
 }"""
 COMPLETE = """() =>
-    [...document.images].filter(e => e.checkVisibility()).every(e => e.naturalWidth)
+    [...document.images].filter(e => e.checkVisibility()).every(e => e.complete && e.naturalWidth)
     && [...document.querySelectorAll(".live-figure")].every(e => e.querySelector(".live"))"""
 """Whether every picture, and every live figure, of the page is there."""
 
@@ -65,15 +67,23 @@ class Load:
         self.network.send("Network.setCacheDisabled", {"cacheDisabled": True})
         self.network.send("Network.emulateNetworkConditions", SLOW)
         self.sizes: list[int] = []
+        self.pending: set[str] = set()
         self.network.on(
-            "Network.loadingFinished", lambda event: self.sizes.append(event["encodedDataLength"])
+            "Network.requestWillBeSent", lambda sent: self.pending.add(sent["requestId"])
         )
+        self.network.on("Network.loadingFailed", self.end)
+        self.network.on("Network.loadingFinished", self.end)
+
+    def end(self, event: dict[str, Any]) -> None:
+        self.sizes.append(event.get("encodedDataLength", 0))
+        self.pending.discard(event["requestId"])
 
     def open(self, name: str, width: int) -> None:
         """Open a page; nothing that is in view may move before all of it is there."""
         # The page before may still load pictures; what it receives is not part of this page.
         self.page.goto("about:blank")
         self.sizes.clear()
+        self.pending.clear()
         self.page.set_viewport_size({"width": width, "height": 844})
         self.page.goto(f"{self.base}/{name}", wait_until="networkidle")
         self.page.evaluate("() => document.fonts.ready")
@@ -86,9 +96,12 @@ class Load:
 
     def read(self) -> tuple[int, int]:
         """The bytes and the number of requests of the page, when a reader has seen all of it."""
+        # A high window shows all of the page in a few steps, each of which takes processor time.
+        self.page.set_viewport_size({"width": self.page.evaluate("innerWidth"), "height": 3400})
         self.page.evaluate(SCROLL)
         self.page.wait_for_function(COMPLETE)
-        self.page.wait_for_load_state("networkidle")
+        while self.pending:
+            self.page.wait_for_timeout(20)
         assert self.page.workers == [], "the loads of a worker would not be counted"
         return int(sum(self.sizes)), len(self.sizes)
 
@@ -212,3 +225,18 @@ def test_the_server_compresses_text_only(address: str) -> None:
     assert encoding("index.html", "identity") is None
     font = "_static/katex/fonts/KaTeX_Main-Regular.woff2"
     assert encoding(font, "gzip") is None
+
+
+def test_a_browser_keeps_what_has_another_address_when_it_changes(address: str) -> None:
+    def kept(path: str) -> bool:
+        try:
+            answer = urllib.request.urlopen(f"{address}/{path}")
+        except urllib.error.HTTPError as missing:
+            answer = missing
+        with answer:
+            return "immutable" in answer.headers.get("Cache-Control", "")
+
+    assert kept("_static/site.css?v=1")
+    assert kept("_static/card.png?v=1")
+    for path in ("_static/site.css", "index.html", "_static/none.css?v=1"):
+        assert not kept(path), path

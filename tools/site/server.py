@@ -46,6 +46,12 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
         return io.BytesIO(body)
 
+    def end_headers(self) -> None:
+        """Let browsers keep a file whose address changes with its content."""
+        if "?v=" in self.path and Path(self.translate_path(self.path)).is_file():
+            self.send_header("Cache-Control", "max-age=31536000, immutable")
+        super().end_headers()
+
     def send_error(self, code: int, *arguments: Any) -> None:
         """Send the site's own page for an address without a page, as public servers do."""
         page = Path(self.directory, "404.html")
