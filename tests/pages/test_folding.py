@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
+from lxml.html import document_fromstring
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.pages.conftest import SITE, Visit, page_names
@@ -15,6 +15,7 @@ from tools.site import captions, folding
 
 CHAPTER, OTHER = "08-encoder.html", "04-self-attention.html"
 FOLDED = "article details.folded"
+LISTINGS = ".//div[contains(@class, 'cell_input')]//pre"
 SHOWN = """() => [...document.querySelectorAll("article .cell_input pre")]
     .filter(e => e.checkVisibility({ contentVisibilityAuto: true }))
     .filter(e => e.getBoundingClientRect().height > 0).length"""
@@ -80,15 +81,18 @@ def test_what_else_is_folded_and_what_stays() -> None:
 def test_all_chapters_have_their_long_listings_folded() -> None:
     number = 0
     for name in page_names():
-        article = BeautifulSoup((SITE / name).read_text("utf-8"), "lxml").select_one("article")
-        assert article
-        for listing in article.select(".cell_input pre"):
-            if not listing.find_parent("details"):
-                assert len(listing.text.rstrip().splitlines()) <= folding.LONG, (name, listing.text)
-        inside = len(article.select("details.folded pre"))
-        assert inside == len(article.select("details.folded")), name
-        assert bool(article.select(".reading")) == bool(inside and article.select(".opener")), name
-        number += inside
+        [article] = document_fromstring((SITE / name).read_text("utf-8")).iter("article")
+        for listing in (
+            pre for cell in article.find_class("cell_input") for pre in cell.iter("pre")
+        ):
+            if next(listing.iterancestors("details"), None) is None:
+                text = listing.text_content()
+                assert len(text.rstrip().splitlines()) <= folding.LONG, (name, text)
+        inside = [len([*box.iter("pre")]) for box in article.find_class("folded")]
+        assert set(inside) <= {1}, name
+        with_opener = bool(inside and article.find_class("opener"))
+        assert bool(article.find_class("reading")) == with_opener, name
+        number += len(inside)
     assert number > 100
 
 

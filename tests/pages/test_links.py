@@ -1,51 +1,36 @@
 """Every internal link of the built site leads to a page, and to a place on it, that exists."""
 
 from functools import cache
-from html.parser import HTMLParser
 from urllib.parse import unquote, urljoin, urlsplit
+
+from lxml.html import HtmlElement, document_fromstring
 
 from tests.pages.conftest import SITE, page_names
 
-LOADS = ("icon", "preload", "stylesheet")
+LINKS, ANCHORS = "//@href | //img/@src | //script/@src", "//@id | //a/@name"
+LOADED = "//@src | //*[@rel='icon' or @rel='preload' or @rel='stylesheet']/@href"
 
 
-class _Read(HTMLParser):
-    """The addresses and the anchors of a page, and the addresses from which it loads files."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.anchors: set[str] = set()
-        self.loaded: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        for name, value in attrs:
-            if name == "id" or (name == "name" and tag == "a"):
-                self.anchors.add(value or "")
-            elif name == "href" or (name == "src" and tag in ("img", "script")):
-                self.links.append(value or "")
-            if name == "src" or (name == "href" and dict(attrs).get("rel") in LOADS):
-                self.loaded.append(value or "")
+def parsed(name: str) -> HtmlElement:
+    return document_fromstring((SITE / name).read_text("utf-8"))
 
 
 @cache
-def read(name: str) -> _Read:
-    reader = _Read()
-    reader.feed((SITE / name).read_text(encoding="utf-8"))
-    return reader
+def anchors(name: str) -> set[str]:
+    return set(parsed(name).xpath(ANCHORS))
 
 
 def test_internal_links_resolve() -> None:
     dead = []
     for name in page_names():
-        for link in read(name).links:
+        for link in set(parsed(name).xpath(LINKS)):
             parts = urlsplit(urljoin(f"http://site/{name}", link))
             if parts.netloc != "site" or parts.scheme not in ("http", "https"):
                 continue
             target = unquote(parts.path).lstrip("/") or "index.html"
             anchor = unquote(parts.fragment)
             if not (SITE / target).is_file() or (
-                anchor and target.endswith(".html") and anchor not in read(target).anchors
+                anchor and target.endswith(".html") and anchor not in anchors(target)
             ):
                 dead.append((name, link))
     assert dead == []
@@ -53,7 +38,7 @@ def test_internal_links_resolve() -> None:
 
 def test_a_page_loads_files_of_the_site_only() -> None:
     for name in page_names():
-        loaded = read(name).loaded
+        loaded = parsed(name).xpath(LOADED)
         assert len(loaded) > 4
         assert [address for address in loaded if urlsplit(address).netloc] == [], name
 
