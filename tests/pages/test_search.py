@@ -11,11 +11,10 @@ from urllib.parse import unquote
 
 import pytest
 import yaml
-from bs4 import BeautifulSoup, Tag
-from lxml.html import document_fromstring, tostring
+from lxml.html import HtmlElement, document_fromstring
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.pages.conftest import SITE, Visit, protocol
+from tests.pages.conftest import SITE, Visit, guarded, protocol
 from tools import ROOT
 from tools.notebooks import chapters
 from tools.site.search_index import CODES, slug
@@ -58,7 +57,7 @@ def entries() -> Iterator[tuple[str, int, str, str, str]]:
 
 
 @cache
-def html(name: str) -> BeautifulSoup:
+def html(name: str) -> HtmlElement:
     """The main part of a page, with its formulas as text."""
     main = document_fromstring((SITE / name).read_text("utf-8")).find(".//main")
     for formula in main.xpath(".//span[@class='katex']"):  # its text would be there twice
@@ -69,14 +68,14 @@ def html(name: str) -> BeautifulSoup:
         for child in [*formula]:
             formula.remove(child)
         formula.text, formula.tail = text, tail
-    return BeautifulSoup(tostring(main, encoding="unicode"), "lxml")
+    return main
 
 
 @cache
-def places(name: str) -> dict[str, Tag]:
+def places(name: str) -> dict[str, HtmlElement]:
     """The elements of a page that an address can name; the empty name is its title."""
-    found = {str(place["id"]): place for place in html(name).find_all(id=True)}
-    return found | {"": html(name).select_one("h1")}
+    found = {place.get("id"): place for place in html(name).xpath(".//*[@id]")}
+    return found | {"": html(name).find(".//h1")}
 
 
 def one_line(text: str) -> str:
@@ -88,14 +87,22 @@ def ready(page: Page) -> None:
     page.locator("#search-results:not([aria-busy])").wait_for(state="attached")
 
 
+@pytest.fixture(scope="module")
+def searching(chromium: Browser, address: str) -> Iterator[Visit]:
+    """A browser's page for the tests that need the dialog only."""
+    yield from guarded(chromium, address)
+
+
 @pytest.fixture
-def dialog(visit: Visit) -> Locator:
-    """The dialog, open on a short page, with the index loaded."""
-    page = visit.open("bibliography.html")
-    page.keyboard.press("Control+k")
+def dialog(searching: Visit) -> Locator:
+    """The dialog with the index loaded, opened on a short page unless a test left it open."""
+    page = searching.page
     opened = page.locator("#search-dialog")
-    opened.wait_for()
-    ready(page)
+    if not opened.is_visible():
+        searching.open("bibliography.html")
+        page.keyboard.press("Control+k")
+        opened.wait_for()
+        ready(page)
     return opened
 
 
@@ -199,8 +206,8 @@ def test_every_entry_leads_to_its_place() -> None:
     wrong = []
     for name, _, title, anchor, _ in entries():
         place = places(name).get(anchor)
-        heading = place.find(re.compile("h[1-6]")) or place if place else None
-        shown = one_line(heading.get_text()) if heading else ""
+        headings = [] if place is None else [*place.iter(*(f"h{i}" for i in range(1, 7))), place]
+        shown = one_line(headings[0].text_content()) if headings else ""
         short = re.sub(r"√.*|\W", "", title.rpartition(".")[2])
         if short not in re.sub(r"\W", "", shown):
             wrong.append((name, anchor, title, shown))
@@ -210,7 +217,8 @@ def test_every_entry_leads_to_its_place() -> None:
 OVERVIEW = "api.html"
 """The index leaves out the lists of this page, which repeat entries of other pages."""
 
-READ = "article section > p, article section > .noted > p, article section > ul > li > p"
+READ = """.//article//section/p | .//article//section/*[contains(@class, 'noted')]/p
+    | .//article//section/ul/li/p"""
 
 
 def test_the_text_of_every_section_is_in_the_index() -> None:
@@ -219,27 +227,29 @@ def test_the_text_of_every_section_is_in_the_index() -> None:
         texts[name, anchor] = text
     missing = []
     for name, _ in index()["pages"]:
-        for paragraph in html(name).select(READ):
-            section = paragraph.find_parent("section")
-            text = one_line(paragraph.get_text())
-            if paragraph.find_parent(class_="solution") or paragraph.find("img"):
+        for paragraph in html(name).xpath(READ):
+            text = one_line(paragraph.text_content())
+            if paragraph.xpath("ancestor::*[contains(@class, 'solution')] | .//img"):
                 continue
-            if name == OVERVIEW and paragraph.find_parent("li"):
+            if name == OVERVIEW and paragraph.xpath("ancestor::li"):
                 continue
-            assert section
-            top = section.find_parent("section") is None
-            if text not in texts.get((name, "" if top else str(section["id"])), ""):
-                missing.append((name, section["id"], text[:60]))
+            *outer, section = paragraph.xpath("ancestor::section/@id")
+            if text not in texts.get((name, section if outer else ""), ""):
+                missing.append((name, section, text[:60]))
     assert missing == []
 
 
 def test_the_names_in_the_overview_have_entries_of_their_own() -> None:
     found = {f"{name}#{anchor}" if anchor else name for name, _, _, anchor, _ in entries()}
-    links = [str(link["href"]) for link in html(OVERVIEW).select("article li > p > a:first-child")]
+    links = html(OVERVIEW).xpath(".//article//li/p/*[1][self::a]/@href")
     assert len(links) > 100
     missing = {link.partition("#module-")[0] for link in links} - found
     without = re.compile("api/(commands|exercises|figures|widgets)-")
     assert [link for link in missing if not without.match(link)] == []
+
+
+HIDDEN = """.//*[contains(@class, 'solution')]//p
+    | .//summary[contains(., 'Hint')]/following-sibling::p"""
 
 
 def test_hints_and_solutions_are_not_given_away() -> None:
@@ -247,8 +257,8 @@ def test_hints_and_solutions_are_not_given_away() -> None:
     told = [
         text
         for name, _ in index()["pages"]
-        for paragraph in html(name).select(".solution p, summary:-soup-contains('Hint') ~ p")
-        if len(text := one_line(paragraph.get_text())) > 60 and text in everything
+        for paragraph in html(name).xpath(HIDDEN)
+        if len(text := one_line(paragraph.text_content())) > 60 and text in everything
     ]
     assert told == []
 
@@ -359,8 +369,11 @@ def test_keyboard(visit: Visit) -> None:
     assert visit.errors == []
 
 
-def test_a_result_on_the_same_page(dialog: Locator) -> None:
-    page = dialog.page
+def test_a_result_on_the_same_page(visit: Visit) -> None:
+    page = visit.open(CHAPTER)
+    page.keyboard.press("Control+k")
+    dialog = page.locator("#search-dialog")
+    ready(page)
     assert type_in(dialog, "why sqrt dk")[0] == f"{CHAPTER}#why-divide-by-sqrt-d-k"
     dialog.get_by_role("option").first.click()
     expect(dialog).to_be_hidden()
@@ -399,13 +412,13 @@ ANNOUNCED = [
 ]
 
 
-def test_any_text_gets_an_answer(visit: Visit, dialog: Locator) -> None:
+def test_any_text_gets_an_answer(searching: Visit, dialog: Locator) -> None:
     for query, announced in ANNOUNCED:
         found = type_in(dialog, query)
         assert announced in state(dialog), query[:80]
         assert found or not query.strip(), query[:80]
         assert dialog.locator("img").count() == 0
-        assert visit.errors == []
+        assert searching.errors == []
 
 
 @pytest.mark.parametrize("width", [390, 1280])
