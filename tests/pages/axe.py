@@ -14,7 +14,7 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 
 RUN = """({ include, exclude = [], rules, off = {} }) => include?.length === 0 ? [] : axe.run(
     { ...(include && { include }), exclude },
-    { resultTypes: ["violations"], rules: off, ...(rules && { runOnly: rules }) },
+    { resultTypes: ["violations"], selectors: false, rules: off, ...(rules && { runOnly: rules }) },
 ).then(found => found.violations.map(fault => ({
     rule: fault.id, places: fault.nodes.map(node => node.html.slice(0, 160)).slice(0, 5),
 })))"""
@@ -112,7 +112,8 @@ def faults(visit: Visit, *, colours: bool) -> dict[str, Any]:
         visit.set_theme(theme)
         page.set_viewport_size(first)
         page.wait_for_function(REACHABLE)
-        page.evaluate(CHANGED)
+        if other:
+            page.evaluate(CHANGED)
         arguments: dict[str, Any] = {"exclude": exclude, "off": {} if colours else NO_CONTRAST}
         found[f"{first['width']} px, {theme}"] = page.evaluate(RUN, arguments)
         for size in other:
