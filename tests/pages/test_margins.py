@@ -18,20 +18,22 @@ FITTING = f"""{NOTES}.filter(e => e.checkVisibility()).flatMap(box => [...box.ch
     note => note.getBoundingClientRect().left < box.getBoundingClientRect().right - 1))"""
 SHOWN = f"() => {FITTING}.length"
 # Notes that are not beside their paragraph, or that are cut off, or that touch something else.
-MISPLACED = f"""() => {FITTING}.filter(note => {{
-    const box = note.getBoundingClientRect();
-    const frame = note.parentElement.getBoundingClientRect();
-    const text = note.parentElement.previousElementSibling.getBoundingClientRect();
-    const column = note.closest("article").getBoundingClientRect();
+MISPLACED = f"""() => {{
     const others = "article .noted > p, article .margin-notes > p, article .cell, article h2";
-    const crossed = [...document.querySelectorAll(others)]
-        .filter(other => other !== note && other.checkVisibility())
-        .map(other => other.getBoundingClientRect())
-        .some(r => r.left < box.right - 1 && box.left < r.right - 1
+    const around = [...document.querySelectorAll(others)].filter(other => other.checkVisibility())
+        .map(other => [other, other.getBoundingClientRect()]);
+    return {FITTING}.filter(note => {{
+        const box = note.getBoundingClientRect();
+        const frame = note.parentElement.getBoundingClientRect();
+        const text = note.parentElement.previousElementSibling.getBoundingClientRect();
+        const column = note.closest("article").getBoundingClientRect();
+        const crossed = around.some(([other, r]) => other !== note
+            && r.left < box.right - 1 && box.left < r.right - 1
             && r.top < box.bottom - 1 && box.top < r.bottom - 1);
-    return crossed || box.bottom > frame.bottom + 1 || box.top < text.top
-        || box.left < text.right || box.right > column.right + 1 || box.width < 150;
-}}).map(note => note.innerText.slice(0, 60))"""
+        return crossed || box.bottom > frame.bottom + 1 || box.top < text.top
+            || box.left < text.right || box.right > column.right + 1 || box.width < 150;
+    }}).map(note => note.innerText.slice(0, 60));
+}}"""
 
 
 def glossary(*paragraphs: nodes.Node) -> nodes.document:
