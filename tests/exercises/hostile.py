@@ -18,7 +18,7 @@ def softmax_backward(weights, grad):
     {}
 """
 
-HOSTILE = {
+RAISING = {
     "deletes files": ("import shutil\nanother_query = shutil.rmtree('FOLDER')", ABSENT),
     "deletes the exercises": ("import shutil\nanother_query = shutil.rmtree('EXERCISES')", "Error"),
     "overwrites a file": ("another_query = open('SECRET', 'w').write('x')", ABSENT),
@@ -81,6 +81,11 @@ HOSTILE = {
     ),
     "kills the marker": ("import os\nanother_query = os.kill(PID, 9)", "ProcessLookupError"),
     "kills everything": ("import os\nanother_query = os.kill(-1, 9)", "ProcessLookupError"),
+    "recurses": ("def f():\n    return f()\nanother_query = f()", "RecursionError"),
+}
+"""Attacks that raise an error, so that the same process can try the next one."""
+
+HOSTILE = {
     "crashes": ("import ctypes\nanother_query = ctypes.string_at(0)", ENDED),
     "exits": ("import os\nos._exit(0)", ENDED),
     "leaves politely": ("import sys\nsys.exit(0)\nanother_query = 1", "SystemExit"),
@@ -114,15 +119,10 @@ HOSTILE = {
         "Wrong",
     ),
     "nests brackets": (f"another_query = {'(' * 10**5}1{')' * 10**5}", "SyntaxError"),
-    "recurses": ("def f():\n    return f()\nanother_query = f()", "RecursionError"),
     "raises a page": (
         "raise ValueError('<script>alert(1)</script>\\x1b[2J' * 10**6)\nanother_query = 1",
         "ValueError: <script>",
     ),
-}
-"""Attacks that need no PyTorch, so that each takes a fraction of a second."""
-
-HOSTILE |= {
     "forges a result": (
         FORGED.format("__main__.encode = lambda *_: {'tensor': ['float32', [1 << 60], '']}"),
         "not a reply",

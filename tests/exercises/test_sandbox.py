@@ -3,12 +3,12 @@
 import importlib
 import os
 import socket
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 
 import pytest
 
-from tests.exercises.hostile import ENDLESS, HOSTILE
+from tests.exercises.hostile import ENDLESS, HOSTILE, RAISING
 from tfmr.exercises import guard, marking, sandbox
 from tfmr.exercises.chapters import exercises_of, find_chapter
 from tfmr.exercises.marking import Marked, mark_all, student_page, submissions
@@ -27,6 +27,18 @@ def answer(number, kind, key, at):
     value = getattr(module, kind)[key][at]
     return value if kind == "RIGHT" else value[0]
 """
+
+ATTEMPTS = """\
+outcomes = []
+for name, code in {}:
+    try:
+        exec(code, {{}})
+        outcomes.append(name + ": nothing was raised")
+    except Exception as error:
+        outcomes.append(f"{{name}}: {{type(error).__name__}}, {{error}}"[:75])
+raise RuntimeError(" | ".join(outcomes))
+"""
+"""Attacks one after another; the outcomes of six fit into the message that is reported."""
 
 
 def test_answers_get_the_same_verdict_as_in_the_process_of_the_reader(
@@ -121,8 +133,17 @@ def test_a_sandbox_shows_the_package_without_its_exercises() -> None:
 
 @needs_sandbox
 def test_attacks_change_nothing_and_are_reported(tmp_path: Path) -> None:
-    assert len(HOSTILE) + len(ENDLESS) > 30
-    check_reports(attacked(tmp_path, HOSTILE, 30.0), HOSTILE)
+    assert len(RAISING) + len(HOSTILE) + len(ENDLESS) > 40
+    attempts = [(name, code) for name, (code, _) in RAISING.items()]
+    together = {
+        f"attempts {first}": (ATTEMPTS.format(attempts[first : first + 6]), "RuntimeError")
+        for first in range(0, len(attempts), 6)
+    }
+    marked = attacked(tmp_path, together | HOSTILE, 30.0)
+    check_reports(marked, together | HOSTILE)
+    pages = " | ".join(unescape(student_page(each)) for each in marked if each.student in together)
+    for name, (_, reported) in RAISING.items():
+        assert reported in pages.partition(f"{name}: ")[2].partition(" | ")[0], (name, pages)
 
 
 @needs_sandbox
