@@ -8,6 +8,8 @@ checked, and later calls ever more rarely.
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import jaxtyping
@@ -17,6 +19,17 @@ ALWAYS = 16
 """The first calls in a test, all of which are checked; after them, calls 32, 64, 128, …"""
 jaxtyped = jaxtyping.jaxtyped
 number_of_test = 0
+
+
+@dataclass(slots=True)
+class Calls:
+    """How often a function was called in a test."""
+
+    test: int = 0
+    number: int = 0
+
+
+CALLS: dict[CodeType, Calls] = {}
 
 
 def begin_test() -> None:
@@ -37,16 +50,17 @@ def often(**options: Any) -> Callable[[Any], Any]:
         if not inspect.isfunction(function) or inspect.isgeneratorfunction(function):
             return jaxtyped(**options)(function)
         checked = None
-        test = calls = 0
+        # Shared by all functions that one inner ``def`` makes, of which each call makes another.
+        calls = CALLS.setdefault(function.__code__, Calls())
 
         @functools.wraps(function)
         def decorated(*arguments: Any, **named: Any) -> Any:
-            nonlocal checked, test, calls
+            nonlocal checked
             if torch.compiler.is_compiling():
                 return function(*arguments, **named)
-            calls = 1 if test != number_of_test else calls + 1
-            test = number_of_test
-            if not is_checked(calls):
+            calls.number = 1 if calls.test != number_of_test else calls.number + 1
+            calls.test = number_of_test
+            if not is_checked(calls.number):
                 return function(*arguments, **named)
             # Generated at the first call: most functions are not called in every process.
             checked = checked or jaxtyped(**options)(function)

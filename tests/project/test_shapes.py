@@ -32,6 +32,22 @@ def test_a_wrong_shape_is_found_in_the_calls_that_are_checked() -> None:
         double(torch.ones(2, 3))
 
 
+def test_an_inner_function_is_one_function_however_often_it_is_made() -> None:
+    def double(x: Tensor) -> Tensor:
+        @shapes.often(typechecker=beartype)
+        def inner(x: Float[Tensor, "rows 2"]) -> Float[Tensor, "rows 2"]:
+            return 2 * x
+
+        return inner(x)
+
+    for call in range(1, 70):
+        if shapes.is_checked(call):
+            with pytest.raises(jaxtyping.TypeCheckError):
+                double(torch.ones(2, 3))
+        else:
+            assert double(torch.ones(2, 3)).shape == (2, 3)
+
+
 def test_the_package_is_checked() -> None:
     q = torch.ones(1, 2, 3)
     with pytest.raises(jaxtyping.TypeCheckError):
