@@ -1,5 +1,6 @@
 """The work that every system does: model sizes, sentences, and the FLOPs that they take."""
 
+import functools
 import random
 from collections import Counter
 from dataclasses import dataclass
@@ -71,6 +72,7 @@ def token_pairs() -> tuple[list[IdPair], str]:
     return list(zip(*sides, strict=True)), "multi30k de-en"
 
 
+@functools.cache
 def generated_pairs() -> list[IdPair]:
     """Random ids in sentences with the lengths of Multi30k."""
     rng = random.Random(0)

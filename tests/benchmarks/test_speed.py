@@ -15,14 +15,17 @@ from benchmarks.record import read
 from benchmarks.speed import CHOSEN, HIGHEST, OWN, PEAK, Speed, exact_settings, matmul_error
 from benchmarks.versus import Versus
 from tfmr.data import corpora, pocket
-from tfmr.data.batches import collate
+from tfmr.data.batches import IdPair, collate
 from tfmr.dtype import Units
 from tfmr.errors import TfmrError
 from tfmr.model import Transformer
 from tfmr.special_tokens import PAD
 from tfmr.train.config import find_recipe
 
-PAIRS = workload.generated_pairs()[:300]
+
+def first_pairs() -> list[IdPair]:
+    """The first of the generated pairs."""
+    return workload.generated_pairs()[:300]
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small models and generated sentences."""
     monkeypatch.setitem(workload.SETTINGS, "A", workload.Setting(16, 2, 32, 1, 100))
     monkeypatch.setitem(workload.SETTINGS, "B", workload.Setting(16, 4, 16, 1, None))
-    monkeypatch.setattr(speed, "token_pairs", lambda: (PAIRS, "generated"))
+    monkeypatch.setattr(speed, "token_pairs", lambda: (first_pairs(), "generated"))
     monkeypatch.setattr(speed, "SIZE", 32)
     monkeypatch.setattr(speed, "STEPS", 8)
     monkeypatch.setattr(speed, "SENTENCES", {"greedy": 3, "beam": 2, "single": 2})
@@ -111,7 +114,7 @@ benchmarks.speed.STEPS, benchmarks.speed.SENTENCES = 8, {"greedy": 3}
 def test_a_checkout_is_compared_with_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(versus, "token_pairs", lambda: (PAIRS, "generated"))
+    monkeypatch.setattr(versus, "token_pairs", lambda: (first_pairs(), "generated"))
     monkeypatch.setattr(versus, "WORKER", SMALL + versus.WORKER)
     out = tmp_path / "versus.json"
     Versus(record.ROOT, tasks=("greedy",), precisions=("fp32",), rounds=2, out=out)()
@@ -139,17 +142,17 @@ def test_generated_pairs_have_the_recorded_lengths() -> None:
 
 
 def test_source_batches() -> None:
-    batches = workload.source_batches(PAIRS, 4, 12, 3, seed=0)
+    batches = workload.source_batches(first_pairs(), 4, 12, 3, seed=0)
     assert [len(batch) for batch in batches] == [4, 4, 4]
     assert all(batch.shape[1] <= 12 for batch in batches)
-    again = workload.source_batches(PAIRS, 4, 12, 3, seed=0)
+    again = workload.source_batches(first_pairs(), 4, 12, 3, seed=0)
     assert all(torch.equal(a, b) for a, b in zip(batches, again, strict=True))
 
 
 def test_training_batches_have_the_size_of_the_setting() -> None:
-    for batch in workload.training_batches(workload.SETTINGS["A"], PAIRS, 4, seed=0):
+    for batch in workload.training_batches(workload.SETTINGS["A"], first_pairs(), 4, seed=0):
         assert max(batch.source.numel(), batch.target_in.numel()) <= 100
-    for batch in workload.training_batches(workload.SETTINGS["B"], PAIRS, 2, seed=0):
+    for batch in workload.training_batches(workload.SETTINGS["B"], first_pairs(), 2, seed=0):
         assert batch.source.shape == batch.target_in.shape == (32, 32)
         assert batch.n_tokens == 1024
 
