@@ -26,6 +26,7 @@ from tfmr.widgets import (
     MergesFigure,
     PositionsFigure,
     ReplayFigure,
+    RooflineFigure,
     SamplingFigure,
     StreamFigure,
     TranslatorFigure,
@@ -179,6 +180,14 @@ FIGURES: dict[Callable[..., Any], tuple[Callable[[], dict[str, Any]], Rows]] = {
         [
             ({"record": {**REPLAY, "kind": "depth"}}, "'replay'.*got 'depth'"),
             ({"step": 1}, "step.*0, 10.*600.*got 1"),
+        ],
+    ),
+    RooflineFigure: (
+        dict,
+        [
+            ({"computation": "sort"}, "computation.*decoding.*got sort"),
+            ({"device": "P100"}, "device.*A100, H100: got P100"),
+            ({"size": 9}, "size.*8, 10.*got 9"),
         ],
     ),
     SamplingFigure: (

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tfmr.widgets.merges import MergesFigure
     from tfmr.widgets.positions import PositionsFigure
     from tfmr.widgets.replay import ReplayFigure
+    from tfmr.widgets.roofline import RooflineFigure
     from tfmr.widgets.sampling import SamplingFigure
     from tfmr.widgets.stream import StreamFigure
     from tfmr.widgets.translator import TranslatorFigure
@@ -33,6 +34,7 @@ __all__ = [
     "MergesFigure",
     "PositionsFigure",
     "ReplayFigure",
+    "RooflineFigure",
     "SamplingFigure",
     "StreamFigure",
     "TranslatorFigure",
