@@ -19,6 +19,7 @@ from tfmr.widgets import (
     ArchitectureFigure,
     AttentionFigure,
     BeamFigure,
+    CostsFigure,
     GatesFigure,
     GradientFigure,
     HeadsFigure,
@@ -87,6 +88,17 @@ FIGURES: dict[Callable[..., Any], tuple[Callable[[], dict[str, Any]], Rows]] = {
             ({"alpha": 2.5}, "alpha.*0.*2.0.*got 2.5"),
             ({"step": -1}, "step.*0.*got -1"),
             ({"sentences": [""]}, "empty|at least"),
+        ],
+    ),
+    CostsFigure: (
+        dict,
+        [
+            ({"n": 9}, "n must be one of 4, 5, 6, … 16384.*got 9"),
+            ({"d": 16}, "d must be one of 32, 40, 48, … 2048.*got 16"),
+            (
+                {"quantity": "time"},
+                "quantity.*operations, steps, memory: got time",
+            ),
         ],
     ),
     GatesFigure: (

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from tfmr.widgets.architecture import ArchitectureFigure
     from tfmr.widgets.attention import AttentionFigure
     from tfmr.widgets.beam import BeamFigure
+    from tfmr.widgets.costs import CostsFigure
     from tfmr.widgets.figure import LiveFigure
     from tfmr.widgets.flow import FlowFigure
     from tfmr.widgets.gates import GatesFigure
@@ -25,6 +26,7 @@ __all__ = [
     "ArchitectureFigure",
     "AttentionFigure",
     "BeamFigure",
+    "CostsFigure",
     "FlowFigure",
     "GatesFigure",
     "GradientFigure",
