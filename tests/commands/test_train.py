@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +349,8 @@ def test_threads_are_measured_once_and_kept(train, monkeypatch) -> None:
         return {1: 0.1, 2: 0.5}
 
     monkeypatch.setattr("tfmr.train.run.measure_threads", measure)
+    # Short: with two threads, models as small as these are slow.
+    train = partial(train, overrides=("evaluation.beam=1", "model.max_length=16"))
     torch.set_num_threads(2)
     _, err = train("--steps", 2, "--out", "a")
     assert (torch.get_num_threads(), measured) == (1, [[1, 2]])
@@ -360,9 +363,9 @@ def test_threads_are_measured_once_and_kept(train, monkeypatch) -> None:
     train("--steps", 4, "--out", "b", "--threads", 1)
     losses = [[step.loss for step in read_curve(f"{name}/curve.csv")] for name in "ab"]
     assert losses[0] == losses[1], "the measurement does not change the run"
-    train("--steps", 2, "--out", "c", "--threads", 2)
+    train("--steps", 1, "--out", "c", "--threads", 2)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    train("--steps", 2, "--out", "d")
+    train("--steps", 1, "--out", "d")
     assert torch.get_num_threads() == 2
     assert measured == [[1, 2]]
 
