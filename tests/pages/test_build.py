@@ -88,7 +88,7 @@ def book(tmp_path: Path) -> Path:
     toc = {"format": "jb-book", "root": "book/index", "chapters": pages}
     (root / "_toc.yml").write_text(yaml.safe_dump(toc), encoding="utf-8")
     (root / "book" / "index.md").write_text(
-        f"# A book\n\nSee []({CHAPTER}.ipynb).\n\n```{{live-figure-of}} {FIGURE}\n```\n",
+        f"# A book\n\nSee []({CHAPTER}.ipynb).\n\n```{{translator}}\n```\n",
         encoding="utf-8",
     )
     stored = (ROOT / "book" / f"{CHAPTER}.ipynb").read_text("utf-8")
@@ -155,8 +155,8 @@ def test_a_published_book(book: Path, tmp_path: Path, chromium: Browser) -> None
 WARNINGS = {
     "See [](05-multi-head-attention.ipynb).": "05-multi-head-attention.ipynb",
     "See {ref}`nowhere`.": "nowhere",
-    "```{live-figure-of} 01-none\n```": "01-none",
-    f"```{{live-figure-of}} {CHAPTER}\n```": "0 outputs of",
+    "```{thumbnail} 01-none\n```": "01-none",
+    f"```{{thumbnail}} {CHAPTER}\n```": "0 pictures",
     "See [it](glossary.md#nothing).": "nothing",
     "See [there](#no-such-place).": "no-such-place",
     "See {cite}`nobody2000`.": "nobody2000",

@@ -52,7 +52,7 @@ def stated(live: Locator) -> list[float]:
 
 def check_tokens(live: Locator, found: Trace) -> None:
     names = MODEL.load().tokenizer.tokens(found.source)
-    rows = live.locator(".flow-tokens li").all_inner_texts()
+    rows = live.locator(".tra-chips li").all_inner_texts()
     assert [row.split() for row in rows] == [
         [name, str(id)] for name, id in zip(names, found.source, strict=True)
     ]
@@ -226,7 +226,7 @@ def test_an_example_replaces_a_sentence_that_is_computed(stage: Stage) -> None:
     live.get_by_label("Example").select_option(label=SENTENCES[0])
     expect(live.get_by_role("status")).to_have_text(f"Stage 1 of 8: “{SENTENCES[0]}” has 8 tokens.")
     expect(live.get_by_role("button", name="Cancel")).to_have_count(0)
-    assert live.locator(".flow-tokens li").count() == 8
+    assert live.locator(".tra-chips li").count() == 8
 
 
 def test_a_message_remains_until_another_stage_is_selected(stage: Stage) -> None:

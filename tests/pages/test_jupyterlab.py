@@ -374,7 +374,7 @@ def test_translator_and_stages_get_their_model_from_python(lab: Lab) -> None:
     flow.get_by_role("button", name="Load the model").click()
     flow.get_by_text("“Zwei Frauen lachen.” has 4 tokens.").wait_for()
     [output] = lab.evaluate("print(*flow.trace().source)")
-    assert flow.locator(".flow-tokens b").all_inner_texts() == output["text"].split()
+    assert flow.locator(".tra-chips b").all_inner_texts() == output["text"].split()
     lab.close()
 
 

@@ -9,7 +9,8 @@ import torch
 from tfmr.analysis import entropy
 from tfmr.errors import TfmrError
 from tfmr.widgets import HeadsFigure
-from tfmr.widgets.heads import DIGITS, KINDS, MEASURES, SENTENCES, UNIT, measure, uniform
+from tfmr.widgets.heads import DIGITS, MEASURES, SENTENCES, UNIT, measure, uniform
+from tfmr.widgets.translator import KINDS
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch.nn.functional import cross_entropy
 
+from tfmr.data import pocket
+from tfmr.decode import greedy_search
 from tfmr.errors import TfmrError
+from tfmr.special_tokens import BOS, EOS, UNK
 from tfmr.widgets import TranslatorFigure
 from tfmr.widgets.translator import MODELS, find_model, write_models
 
@@ -41,6 +46,59 @@ def test_a_model_has_at_most_3_mb_and_its_size_is_stated(model: Any) -> None:
 )
 def test_python_translates_the_text_of_the_figure(name: str, text: str, translation: str) -> None:
     assert TranslatorFigure(name, text, beam=4).translate() == translation
+
+
+def test_a_brief_figure_stores_a_translation_and_states_it() -> None:
+    figure = TranslatorFigure("pocket-en-fr", brief=True)
+    assert figure.stored is not None
+    assert [model["name"] for model in figure.models] == ["pocket-en-fr"]
+    assert figure.stored["translation"] == figure.translate()
+    weights = figure.stored["weights"]
+    assert len(weights) == len(figure.stored["target"])
+    for row in weights:
+        assert len(row) == len(figure.stored["source"])
+        assert sum(row) == pytest.approx(1, abs=0.01)
+    assert f"“{figure.stored['translation']}”" in repr(figure)
+    assert "“loup” to “wolf” (0.999)" in repr(figure)
+    with pytest.raises(TfmrError, match="zebra"):
+        TranslatorFigure("pocket-en-fr", "the zebra sings", brief=True)
+
+
+@pytest.mark.parametrize("direction", ["en-fr", "en-ko"])
+def test_the_words_of_a_brief_figure_are_those_that_its_model_knows(direction: str) -> None:
+    figure = TranslatorFigure(f"pocket-{direction}", brief=True)
+    assert figure.stored is not None
+    words = figure.stored["words"]
+    assert words == sorted(set(words))
+    assert {"wolf", "my", "often"} < set(words)
+    assert {"loup", "."} & set(words) == set()
+    tokenizer = find_model(figure.name).load().tokenizer
+    assert UNK not in tokenizer.encode(" ".join(words))
+    german = TranslatorFigure("multi30k-de-en", brief=True)
+    assert german.stored is not None
+    assert german.stored["words"] == []
+
+
+@pytest.mark.parametrize("direction", ["en-fr", "en-ko"])
+def test_the_usual_probability_separates_test_sentences_from_shuffled_ones(direction: str) -> None:
+    shipped = find_model(f"pocket-{direction}")
+    saved = shipped.load()
+    model, tokenizer = saved.model(), saved.tokenizer
+
+    def probability(text: str) -> float:
+        """The geometric mean of the probabilities of the generated tokens."""
+        batch = torch.tensor([tokenizer.encode(text)])
+        [ids] = greedy_search(model, batch)
+        output = [*ids, EOS][: model.config.max_length]
+        with torch.inference_mode():
+            logits = model(batch, torch.tensor([[BOS, *output[:-1]]]))
+        return float((-cross_entropy(logits[0], torch.tensor(output))).exp())
+
+    sentences = [source for source, _ in pocket.split(direction).test[:40]]
+    shuffled = [" ".join(sorted(sentence.split()[:-1])) for sentence in sentences[:20]]
+    for each in (*shipped.examples, *sentences):
+        assert probability(each) >= shipped.usual, each
+    assert sum(probability(each) < shipped.usual for each in shuffled) >= 10
 
 
 def test_an_unknown_word_is_an_error() -> None:

@@ -104,8 +104,8 @@ function Numbers({ label, columns, rows, text, colour }) {
 /** The text field and the tokens. */
 function Tokens({ form, shown }) {
   return html`<div class="flow-columns">${form}
-    <div><p class="flow-caption">${count(shown.ids.length)} tokens and their ids</p>
-      <ol class="flow-tokens">${shown.source.map((name, i) => html`<li key=${i}>${name}
+    <div><p class="tra-caption">${count(shown.ids.length)} tokens and their ids</p>
+      <ol class="tra-chips">${shown.source.map((name, i) => html`<li key=${i}>${name}
         <b>${shown.ids[i]}</b></li>`)}</ol></div>
   </div>`;
 }

@@ -14,7 +14,7 @@ from tfmr.errors import require
 from tfmr.model import Transformer
 from tfmr.special_tokens import BOS, EOS
 from tfmr.widgets.figure import LiveFigure
-from tfmr.widgets.heads import MODEL, SENTENCES, attention_maps, pack
+from tfmr.widgets.heads import MODEL, SENTENCES, pack
 from tfmr.widgets.translator import send_model
 
 STAGES = (
@@ -124,7 +124,7 @@ class Trace:
     """The embeddings with positions, the residual stream after each encoder block, and the encoder
     output, which is the layer norm of the last of them."""
     maps: dict[str, Float[Tensor, "block head query key"]]
-    """The attention weights; see :func:`tfmr.widgets.heads.attention_maps`."""
+    """The attention weights; see :meth:`tfmr.widgets.translator.ShippedModel.attention_maps`."""
     logits: Float[Tensor, "step vocab"]
     """The logits at each step of the decoder."""
     hypotheses: list[Hypothesis]
@@ -140,7 +140,7 @@ def trace(text: str) -> Trace:
     Raises:
         TfmrError: if the model cannot translate the text.
     """
-    source, generated, maps = attention_maps(text)
+    source, generated, maps = MODEL.attention_maps(text)
     model = cast(Transformer, MODEL.load().model().double())
     batch = torch.tensor([source])
     with torch.inference_mode(), record_residual_stream(model.encoder) as stream:

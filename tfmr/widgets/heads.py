@@ -9,17 +9,13 @@ import traitlets
 from jaxtyping import Float
 from torch import Tensor
 
-from tfmr.analysis import entropy, record_attention
-from tfmr.decode import greedy_search
+from tfmr.analysis import entropy
 from tfmr.errors import require
-from tfmr.special_tokens import BOS, EOS
 from tfmr.widgets.figure import LiveFigure
-from tfmr.widgets.translator import MODELS, send_model
+from tfmr.widgets.translator import KINDS, MODELS, send_model
 
 MODEL = MODELS[0]
 """The model whose heads are shown."""
-KINDS = {"encoder": ".attention", "self": ".self_attention", "cross": ".cross_attention"}
-"""The kinds of attention, with the ends of the names of their modules in the model."""
 MEASURES = {
     "previous": ("encoder", "self"),
     "own": ("encoder", "self"),
@@ -110,7 +106,7 @@ class HeadsFigure(LiveFigure):
         Raises:
             TfmrError: if the model cannot translate the text.
         """
-        return attention_maps(self.text)[2]
+        return MODEL.attention_maps(self.text)[2]
 
     def values(self) -> Float[Tensor, "block head"]:
         """The current measure of all heads of the current kind, for the current text."""
@@ -120,7 +116,7 @@ class HeadsFigure(LiveFigure):
         """The stored sentences, and the head that attends most to the previous token."""
         found = []
         for sentence in self.stored:
-            maps = attention_maps(sentence["text"])[2]
+            maps = MODEL.attention_maps(sentence["text"])[2]
             values = measure(maps["encoder"], "encoder", "previous")
             block, head = divmod(int(values.argmax()), values.shape[1])
             where = f"block {block + 1}, head {head + 1} ({values.max():.2f})"
@@ -129,32 +125,6 @@ class HeadsFigure(LiveFigure):
             "the attention maps of all heads of a trained translator. The encoder head with the "
             f"largest mean weight on the previous token: {'; '.join(found)}."
         )
-
-
-def attention_maps(
-    text: str,
-) -> tuple[list[int], list[int], dict[str, Float[Tensor, "block head query key"]]]:
-    """The ids of a sentence and of its greedy translation with ``EOS``, and the maps by kind.
-
-    The model has the rounded weights of the page, and computes in double precision, so that the
-    numbers are the same on all machines.
-
-    Raises:
-        TfmrError: if the model cannot translate the text.
-    """
-    saved = MODEL.load()
-    model = saved.model().double()
-    source = saved.tokenizer.encode(" ".join(text.split()))
-    require(len(source) > 0, "the sentence must have at least one token, got none")
-    batch = torch.tensor([source])
-    [generated] = greedy_search(model, batch)
-    with torch.inference_mode(), record_attention(model) as recorded:
-        model(batch, torch.tensor([[BOS, *generated]]))
-    maps = {
-        kind: torch.cat([weights for path, [weights] in recorded.items() if path.endswith(end)])
-        for kind, end in KINDS.items()
-    }
-    return source, [*generated, EOS], maps
 
 
 def measure(
@@ -198,7 +168,7 @@ def uniform(weights: Float[Tensor, "*heads query key"], kind: str) -> Tensor:
 def _stored(text: str) -> dict[str, Any]:
     """A sentence as the state has it: tokens, translation, and one string for each map."""
     tokenizer = MODEL.load().tokenizer
-    source, target, maps = attention_maps(text)
+    source, target, maps = MODEL.attention_maps(text)
     return {
         "text": text,
         "translation": tokenizer.decode(target[:-1]),

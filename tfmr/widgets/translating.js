@@ -27,40 +27,64 @@ async function inSlices(generator, signal, onPause) {
   }
 }
 
+/** The reason of an end that is not shown to the reader. */
+const DROPPED = new Error("Dropped.");
+
 /**
  * Translations by the model `name`, one at a time. `activity` is what happens at the moment, or null.
  * `run(sentence, compute, onDone)` loads the model where needed and calls `onDone` with
  * { model, source, translation, seconds }, or with { message } for the reader; the translation is the
- * result of the generator `compute(model, source)`, such as translate() in sentences.js. `stop()` cancels,
- * and `onDone` is called with a message; after `drop()`, and when the figure is removed or reset, it is
- * not called.
+ * result of the generator `compute(model, source)`, such as translate() in sentences.js. `prepare(onDone)`
+ * only loads the model, and calls `onDone` with a { message } if that fails. `stop()` cancels, and `onDone`
+ * is called with a message; after `drop()`, and when the figure is removed or reset, it is not called.
  */
 export function useTranslations(widget, name) {
   const [activity, setActivity] = useState(null);
   const running = useRef(null);
-  const stop = () => running.current?.abort(new Error("Cancelled."));
-  const drop = () => {
-    stop();
-    running.current = null;
+  const loading = useRef(null);
+  const end = (reason) => {
+    for (const { current } of [running, loading]) current?.control.abort(reason);
+    loading.current = null;
     setActivity(null);
   };
+  const stop = () => end(new Error("Cancelled."));
+  const drop = () => end(DROPPED);
   useEffect(() => drop, []);
 
-  async function run(sentence, compute, onDone) {
-    stop();
+  const newControl = () => {
     const control = new AbortController();
-    running.current = control;
-    const { signal } = control;
-    const current = () => running.current === control;
-    const show = (next) => current() && setActivity(next);
-    try {
-      if (!shared.has(name)) {
-        show({ text: "Loading the model", bytes: 0 });
-        const onProgress = (bytes) => show({ text: "Loading the model", bytes });
-        const content = await loadModel(widget, name, { signal, onProgress });
+    const show = (next) => control.signal.aborted || setActivity(next);
+    return { control, signal: control.signal, show };
+  };
+  const tell = (onDone) => (error) => error !== DROPPED && onDone({ message: error.message });
+
+  /** Load the model, once, however often it is wanted meanwhile. */
+  async function load() {
+    if (shared.has(name)) return;
+    if (!loading.current) {
+      const { control, signal, show } = newControl();
+      const onProgress = (bytes) => show({ text: "Loading the model", bytes });
+      onProgress(0);
+      const promise = loadModel(widget, name, { signal, onProgress }).then((content) => {
         signal.throwIfAborted();
         shared.set(name, readModel(content));
-      }
+      }).finally(() => {
+        if (loading.current?.control === control) loading.current = null;
+        show(null);
+      });
+      loading.current = { control, promise };
+    }
+    await loading.current.promise;
+  }
+  const prepare = (onDone) => load().catch(tell(onDone));
+
+  async function run(sentence, compute, onDone) {
+    running.current?.control.abort(DROPPED);
+    const { control, signal, show } = newControl();
+    running.current = { control };
+    try {
+      await load();
+      signal.throwIfAborted();
       const model = shared.get(name);
       const source = encodeSentence(model, sentence);
       const start = performance.now();
@@ -68,15 +92,15 @@ export function useTranslations(widget, name) {
       const translation = await inSlices(compute(model, source), signal, onPause);
       onDone({ model, source, translation, seconds: (performance.now() - start) / 1000 });
     } catch (error) {
-      if (current()) onDone({ message: error.message });
+      tell(onDone)(error);
     }
     show(null);
   }
 
-  return { activity, isLoaded: shared.has(name), run, stop, drop };
+  return { activity, isLoaded: shared.has(name), prepare, run, stop, drop };
 }
 
-const megabytes = (bytes) => `${format(bytes / 1e6, 1)} MB`;
+export const megabytes = (bytes) => `${format(bytes / 1e6, 1)} MB`;
 
 /** The text to translate; Enter translates, Shift and Enter begin a line. */
 function Sentence({ label, value, language, rows, onInput, onEnter }) {
@@ -95,11 +119,12 @@ function Sentence({ label, value, language, rows, onInput, onEnter }) {
 
 /**
  * The text field and its buttons. `shipped` describes the model, `translations` is what
- * useTranslations() returns, `verb` is what the button does, in lower case.
+ * useTranslations() returns, `verb` is what the button does, in lower case. `isAsked`: whether the reader
+ * is asked before the model is loaded.
  */
-export function SentenceForm({ shipped, translations, text, onInput, onRun, verb, rows = 2 }) {
+export function SentenceForm({ shipped, translations, text, onInput, onRun, verb, rows = 2, isAsked = true }) {
   const { activity, isLoaded, stop } = translations;
-  const action = isLoaded
+  const action = isLoaded || !isAsked
     ? `${verb[0].toUpperCase()}${verb.slice(1)}`
     : `Load the model (${megabytes(shipped.bytes)}) and ${verb}`;
   return html`<div class="tra-input">

@@ -3,9 +3,10 @@
 
 import { BOS, SPECIAL, tokens } from "./bpe.js";
 import { splitCharacters, translate } from "./sentences.js";
-import { SentenceForm, useTranslations } from "./translating.js";
+import { SentenceForm, megabytes, useTranslations } from "./translating.js";
 import { html, useState } from "./vendor/preact.js";
 import { Bars, KINDS, WeightMap } from "./weight_map.js";
+import { heat } from "./lib/colour.js";
 import { Choice, Select, Views } from "./lib/controls.js";
 import { count, format, listed } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
@@ -13,6 +14,7 @@ import { live, useTrait } from "./lib/model.js";
 import { anyText, oneOf } from "./lib/state.js";
 
 const three = (number) => format(number, 3);
+const named = (names) => names.map((name, i) => [i, name]);
 
 /** Everything about a translation: tokens, alternatives, attention. */
 function Result({ result, config }) {
@@ -26,7 +28,6 @@ function Result({ result, config }) {
   const blocks = ofEncoder ? config.n_encoder : config.n_decoder;
   const layer = Math.min(block, blocks - 1);
   const numbers = (n) => Array.from({ length: n }, (_, i) => [i, String(i + 1)]);
-  const named = (names) => names.map((name, i) => [i, name]);
   // The query at a decoder position belongs to its input token and predicts the next token.
   const inputs = [SPECIAL[BOS], ...targetNames.slice(0, -1)];
   const [queries, keys] = {
@@ -65,13 +66,28 @@ function Result({ result, config }) {
     <${Views} label="View" views=${[["alternatives", alternativesView], ["attention", attentionView]]} />`;
 }
 
+/** The index of the largest number. */
+const largest = (row) => row.indexOf(Math.max(...row));
+
+/** Of a brief figure: where one generated token attends in the source. */
+function Sources({ result: { sourceNames, targetNames, weights }, target, onSelect }) {
+  return html`
+    <div class="tra-tokens"><${Choice} label="Generated tokens; select one" value=${target} onInput=${onSelect}
+      options=${named(targetNames)} /></div>
+    <div><p class="tra-caption">Attention weights of “${targetNames[target]}”</p>
+      <ol class="tra-chips">${sourceNames.map((name, i) => html`<li key=${i}
+        style=${{ background: heat(weights[target][i], 1, "encoder") }}>${name} <b>${three(weights[target][i])}</b></li>`)}</ol></div>`;
+}
+
 function Translator({ model: widget }) {
   const models = widget.get("models");
   const [name, setName] = useTrait(widget, "name");
   const [text, setText] = useTrait(widget, "text");
   const [beam, setBeam] = useTrait(widget, "beam");
   const [, setTranslation] = useTrait(widget, "translation");
-  const [outcome, setOutcome] = useState({});
+  const stored = widget.get("stored");
+  const [outcome, setOutcome] = useState(stored?.text === text ? { result: fromStored(stored) } : {});
+  const [wantedTarget, setTarget] = useState(1);
   const translations = useTranslations(widget, name);
   const chosen = models.find((each) => each.name === name);
   const { result, message, status } = outcome;
@@ -83,43 +99,86 @@ function Translator({ model: widget }) {
     setText(models.find((each) => each.name === next).examples[0]);
     setOutcome({});
   };
-  const run = () => {
-    setOutcome({});
-    translations.run(text, (model, source) => translate(model, source, beam), (done) => {
+  const run = (sentence) => {
+    // A brief figure shows its last result meanwhile.
+    setOutcome(stored ? { result } : {});
+    translations.run(sentence, (model, source) => translate(model, source, beam), (done) => {
       if (!done.message) setTranslation(done.translation.text);
-      setOutcome(done.message ? done : describe(text, done));
+      setOutcome(done.message ? done : describe(sentence, done, chosen.usual));
     });
   };
+  const chooseExample = (next) => {
+    setText(next);
+    if (stored && next !== "") run(next);
+  };
+
+  const examples = html`<${Select} label="Example" value=${chosen.examples.includes(text) ? text : ""} onInput=${chooseExample}
+    options=${[["", "your own sentence"], ...chosen.examples.map((each) => [each, each])]} />`;
+  const form = html`<${SentenceForm} shipped=${chosen} translations=${translations} text=${text} onInput=${setText}
+    onRun=${() => run(text)} verb="translate" rows=${stored ? 1 : 2} isAsked=${!stored} />`;
+  const translation = result && html`<p class="tra-translation" lang=${chosen.codes[1]}>${result.text || "(no token)"}</p>
+    ${result.notes.map((note) => html`<p class="tra-note" key=${note}>${note}</p>`)}`;
+  const quiet = activity !== null;
+  const current = message ?? activity?.text;
+
+  if (stored) {
+    const target = Math.min(wantedTarget, (result?.targetNames.length ?? 1) - 1);
+    const loadEarly = () => translations.prepare((failed) => setOutcome((before) => ({ ...before, ...failed })));
+    const select = (next) => {
+      setTarget(next);
+      setOutcome({ result });
+    };
+    return html`<${Frame} title="A small translator" quiet=${quiet} lines=${[2, 3]}
+      controls=${html`<div class="tra-early" onFocusCapture=${loadEarly}>${examples}${form}</div>`}
+      task="select a token to see where it attends; then change the sentence."
+      shows=${html`A trained Transformer translates in your browser (${chosen.title}). The figure loads it (${megabytes(chosen.bytes)})
+        when you begin to use a control; nothing that you type leaves the browser. The weights are those of the
+        cross-attention in the last decoder block, as a mean over its heads. ${chosen.about[0].toUpperCase()}${chosen.about.slice(1)}
+        ${stored.words.length > 0 && `It knows these words: ${stored.words.join(", ")}.`}`}
+      status=${current ?? (result ? sentenceOf(result, target) : "No translation yet.")}>
+      <div class="tra-result tra-brief" tabindex="0" role="group" aria-label="Translation, scrollable">
+        ${result ? html`${translation}<${Sources} result=${result} target=${target} onSelect=${select} />`
+        : html`<p class="tra-legend">The translation and its attention weights will appear here.
+          <i>What it shows</i> lists the words that the model knows.</p>`}
+      </div>
+    <//>`;
+  }
 
   const controls = html`
     <${Select} label="Languages" value=${name} onInput=${choose}
       options=${models.map((each) => [each.name, each.title])} />
-    <${Select} label="Example" value=${chosen.examples.includes(text) ? text : ""} onInput=${setText}
-      options=${[["", "your own sentence"], ...chosen.examples.map((each) => [each, each])]} />
+    ${examples}
     <${Choice} label="Search" value=${beam} onInput=${setBeam} options=${[[1, "greedy"], [4, "beam of 4"]]} />
-    <${SentenceForm} shipped=${chosen} translations=${translations} text=${text} onInput=${setText}
-      onRun=${run} verb="translate" />`;
+    ${form}`;
 
-  return html`<${Frame} title="A translator in your browser" controls=${controls} quiet=${activity !== null}
-    lines=${[2, 4]}
+  return html`<${Frame} title="A translator in your browser" controls=${controls} quiet=${quiet} lines=${[2, 4]}
     task="translate an example, and select a generated token to see its alternatives."
     shows=${html`You can also type a sentence of your own; ${chosen.about} The encoder maps the source tokens to vectors, and the decoder generates the translation token by token (▁ marks
       the space before a word). The trained model computes all this in your browser; nothing that you type leaves it.`}
-    status=${message ?? status ?? (activity ? activity.text : "No translation yet.")}>
+    status=${current ?? status ?? "No translation yet."}>
     <div class="tra-result" tabindex="0" role="group" aria-label="Translation, scrollable">
-      ${result ? html`<p class="tra-translation" lang=${chosen.codes[1]}>${result.text || "(no token)"}</p>
-        ${result.notes.map((note) => html`<p class="tra-note" key=${note}>${note}</p>`)}
-        <${Result} key=${result.key} result=${result} config=${result.config} />`
+      ${result ? html`${translation}<${Result} key=${result.key} result=${result} config=${result.config} />`
       : html`<p class="tra-legend">The translation, the most probable tokens at each position and the attention weights
         will appear here.</p>`}
     </div>
   <//>`;
 }
 
+/** What a brief figure shows of its stored translation; see translator.py. */
+const fromStored = ({ translation, source, target, weights }) =>
+  ({ text: translation, notes: [], sourceNames: source, targetNames: target, weights });
+
+/** The status line of a brief figure. */
+function sentenceOf({ text, notes, sourceNames, targetNames, weights }, target) {
+  const key = largest(weights[target]);
+  return `${notes.length > 0 ? "Doubtful: the" : "The"} translation is “${text}”, and “${targetNames[target]}” `
+    + `attends most to “${sourceNames[key]}” (${three(weights[target][key])}).`;
+}
+
 let made = 0;
 
-/** What the figure shows of a translation. */
-function describe(sentence, { model, source, translation, seconds }) {
+/** What the figure shows of a translation; see ShippedModel in translator.py for `usual`. */
+function describe(sentence, { model, source, translation, seconds }, usual) {
   const { tokenizer } = model;
   const { generated, text, finished, steps, maps } = translation;
   const nameOf = (id) => tokens(tokenizer, [id])[0];
@@ -134,9 +193,17 @@ function describe(sentence, { model, source, translation, seconds }) {
     notes.push("The model did not generate the end-of-sentence token: the translation is cut off at its maximum "
       + "length.");
   }
+  const probability = Math.exp(steps.reduce((sum, step) => sum + Math.log(step.probability), 0) / steps.length);
+  if (probability < usual) {
+    notes.push(`The geometric mean of the token probabilities is ${three(probability)}; for more than 95 % of the test
+      sentences it is at least ${format(usual, 2)}. The sentence is probably unlike those of the training set.`);
+  }
+  const heads = maps.cross.at(-1);
   made += 1;
   const result = {
     key: made,
+    weights: heads[0].map((row, i) =>
+      Array.from(row, (_, j) => heads.reduce((sum, head) => sum + head[i][j], 0) / heads.length)),
     config: model.model.config,
     text,
     notes,

@@ -6,15 +6,24 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
 import traitlets
+from jaxtyping import Float
+from torch import Tensor
 
 from tfmr import checkpoint
+from tfmr.analysis import record_attention
 from tfmr.checkpoint import Checkpoint
-from tfmr.decode import translate
+from tfmr.data import pocket
+from tfmr.decode import greedy_search, translate
 from tfmr.errors import TfmrError, require
 from tfmr.records import record_path
+from tfmr.special_tokens import BOS, EOS
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.page_model import page_model, read_page_model
+
+KINDS = {"encoder": ".attention", "self": ".self_attention", "cross": ".cross_attention"}
+"""The kinds of attention, with the ends of the names of their modules in the model."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,9 @@ class ShippedModel:
     """What it translates; completes a sentence."""
     examples: tuple[str, ...]
     """Sentences to begin with."""
+    usual: float
+    """The geometric mean of the probabilities of the generated tokens is at least this large for
+    more than 95 % of the model's test sentences."""
 
     @property
     def direction(self) -> str:
@@ -52,8 +64,34 @@ class ShippedModel:
             "codes": self.direction.split("-"),
             "about": self.about,
             "examples": list(self.examples),
+            "usual": self.usual,
             "bytes": len(self.text().encode()),
         }
+
+    def attention_maps(
+        self, text: str
+    ) -> tuple[list[int], list[int], dict[str, Float[Tensor, "block head query key"]]]:
+        """The ids of a sentence and of its greedy translation with ``EOS``, and the maps by kind.
+
+        The model has the rounded weights of the page, and computes in double precision, so that the
+        numbers are the same on all machines.
+
+        Raises:
+            TfmrError: if the model cannot translate the text.
+        """
+        saved = self.load()
+        model = saved.model().double()
+        source = saved.tokenizer.encode(" ".join(text.split()))
+        require(len(source) > 0, "the sentence must have at least one token, got none")
+        batch = torch.tensor([source])
+        [generated] = greedy_search(model, batch)
+        with torch.inference_mode(), record_attention(model) as recorded:
+            model(batch, torch.tensor([[BOS, *generated]]))
+        maps = {
+            kind: torch.cat([weights for path, [weights] in recorded.items() if path.endswith(end)])
+            for kind, end in KINDS.items()
+        }
+        return source, [*generated, EOS], maps
 
 
 POCKET = (
@@ -74,18 +112,21 @@ MODELS = (
             "Ein kleiner Junge springt von einem Felsen ins Wasser.",
             "Die Köchin schneidet in der Küche Gemüse.",
         ),
+        0.45,
     ),
     ShippedModel(
         "pocket-en-fr",
         ("English", "French"),
         "the model was trained only on sentences of the pocket grammar.",
         POCKET,
+        0.85,
     ),
     ShippedModel(
         "pocket-en-ko",
         ("English", "Korean"),
         "the model was trained only on sentences of the pocket grammar.",
         POCKET,
+        0.9,
     ),
 )
 """The models in the page, the first of which is selected."""
@@ -100,14 +141,20 @@ class TranslatorFigure(LiveFigure):
     which reads them from the package. The traits ``name``, ``text`` and ``beam`` are synchronised
     with Python; ``translation`` is set by the figure.
 
+    A brief figure has one model and fewer controls. It shows the stored translation of its text
+    first, and loads the model when the reader begins to use a control. Of the attention weights it
+    shows those of the cross-attention in the last block, as a mean over the heads.
+
     Args:
         name: name of the selected model.
         text: the text to translate; by default the model's first example.
         beam: hypotheses of the beam search; 1 is greedy decoding.
         models: names of the models to offer.
+        brief: whether the figure is brief; it then offers only the selected model.
 
     Raises:
-        TfmrError: if the package ships no model of a name.
+        TfmrError: if the package ships no model of a name, or if the model of a brief figure cannot
+            translate the text.
     """
 
     models = traitlets.List(traitlets.Dict()).tag(sync=True)
@@ -115,6 +162,8 @@ class TranslatorFigure(LiveFigure):
     text = traitlets.Unicode().tag(sync=True)
     beam = traitlets.Int().tag(sync=True)
     translation = traitlets.Unicode().tag(sync=True)
+    stored = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
+    """What a brief figure shows first."""
 
     def __init__(
         self,
@@ -123,15 +172,19 @@ class TranslatorFigure(LiveFigure):
         *,
         beam: int = 1,
         models: Sequence[str] = NAMES,
+        brief: bool = False,
     ) -> None:
         offered = [find_model(each) for each in models]
         require(name in models, f"name must be one of {', '.join(models)}: got {name!r}")
         require(beam in (1, 4), f"beam must be 1 (greedy decoding) or 4: got {beam}")
+        selected = find_model(name)
+        text = selected.examples[0] if text is None else text
         super().__init__(
-            models=[model.describe() for model in offered],
+            models=[model.describe() for model in ([selected] if brief else offered)],
             name=name,
-            text=find_model(name).examples[0] if text is None else text,
+            text=text,
             beam=beam,
+            stored=_stored(selected, text) if brief else None,
         )
         self.on_msg(send_model)
 
@@ -146,9 +199,20 @@ class TranslatorFigure(LiveFigure):
         return result
 
     def summary(self) -> str:
-        """The models that it offers."""
+        """The models that it offers; of a brief figure, the stored translation, too."""
         titles = ", ".join(model["title"] for model in self.models)
-        return f"translate a sentence in your browser ({titles})."
+        task = f"translate a sentence in your browser ({titles})."
+        if self.stored is None:
+            return task
+        found = self.stored
+        pairs = []
+        for token, row in zip(found["target"], found["weights"], strict=True):
+            weight, key = max(zip(row, found["source"], strict=True))
+            pairs.append(f"“{token}” to “{key}” ({weight:.3f})")
+        return (
+            f"{task} “{found['text']}” is translated as “{found['translation']}” Largest attention "
+            f"weights of the generated tokens: {', '.join(pairs)}."
+        )
 
 
 def send_model(figure: LiveFigure, content: dict[str, Any], _: object) -> None:
@@ -185,6 +249,32 @@ def write_models(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for model in MODELS:
         (folder / f"{model.name}.js").write_text(model.text(), encoding="utf-8")
+
+
+def _stored(shipped: ShippedModel, text: str) -> dict[str, Any]:
+    """The translation of a text, with its attention weights, and the words of the corpus."""
+    saved = shipped.load()
+    tokenizer = saved.tokenizer
+    [translation] = translate(saved.model(), tokenizer, [text])
+    source, target, maps = shipped.attention_maps(text)
+    weights = maps["cross"][-1].mean(dim=0)
+    return {
+        "text": text,
+        "translation": translation,
+        "source": tokenizer.tokens(source),
+        "target": tokenizer.tokens(target),
+        "weights": [[round(weight, 3) for weight in row] for row in weights.tolist()],
+        "words": _words(shipped.direction),
+    }
+
+
+@cache
+def _words(direction: str) -> list[str]:
+    """The source words of the pocket grammar; none for another direction."""
+    if direction not in pocket.LANGUAGES:
+        return []
+    sources = (source for source, _ in pocket.split(direction).train)
+    return sorted({word for source in sources for word in source.split()} - {"."})
 
 
 @cache

@@ -44,6 +44,7 @@ def translator_page(saved: Checkpoint, name: str, examples: Sequence[str] = ()) 
         "codes": codes if direction != UNKNOWN else ["", ""],
         "about": f"the model was trained on {trained} and translates similar sentences best.",
         "examples": list(examples),
+        "usual": 0,
         "bytes": len(model.encode()),
     }
     state: dict[str, Any] = {
@@ -52,6 +53,7 @@ def translator_page(saved: Checkpoint, name: str, examples: Sequence[str] = ()) 
         "text": examples[0] if examples else "",
         "beam": 1,
         "translation": "",
+        "stored": None,
     }
     return Template(FRAME.read_text(encoding="utf-8")).substitute(
         title=escape(f"Translator {name}"),

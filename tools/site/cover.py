@@ -1,4 +1,4 @@
-"""What the cover shows of the book at work: a live figure, small pictures, and the translator."""
+"""What the cover shows of the book at work: a translator and small pictures."""
 
 import base64
 import json
@@ -12,63 +12,62 @@ from docutils.parsers.rst import directives
 from PIL import Image
 from sphinx.util.docutils import SphinxDirective
 
+from tfmr.widgets import TranslatorFigure
 from tools.site import heights
 from tools.site.captions import statement
-from tools.site.figures import LIVE, PNG, live_figure
+from tools.site.figures import PNG, live_figure
 from tools.site.head import checksum
 
 SMALL = (520, 340)
 """The largest width and height of a small picture; it is displayed at half this size."""
-TRANSLATOR = "book/translator"
+MODEL = "pocket-en-fr"
+"""The model of the translator; its file has 0.4 MB."""
+UNSTORED = ("_esm", "_css", "layout")
+"""What the state of a figure on a page does not contain."""
 
 
-def outputs(notebook: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    """The outputs of a notebook that have a MIME type ``kind``, in order."""
+def pictures(notebook: dict[str, Any]) -> list[dict[str, Any]]:
+    """The outputs of a notebook that are pictures, in order."""
     found = (
         output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", [])
     )
-    return [data for data in found if kind in data]
+    return [data for data in found if PNG in data]
 
 
-class ChapterDirective(SphinxDirective):
-    """A directive that takes something from the stored outputs of a chapter."""
+class Translator(SphinxDirective):
+    """``{translator}``: a small translator, whose model is loaded when the reader uses it."""
+
+    def run(self) -> list[nodes.Node]:
+        """The figure, and its state."""
+        figure = TranslatorFigure(MODEL, brief=True)
+        state = {key: value for key, value in figure.get_state().items() if key not in UNSTORED}
+        name = heights.place(Path(self.env.docname).name, 1)
+        made = live_figure({"model_id": name}, repr(figure), name, {name: {"state": state}})
+        return [made, nodes.raw("", made["state"], format="html")]
+
+
+class Thumbnail(SphinxDirective):
+    """``{thumbnail} 06-position``: a small copy of a figure of a chapter."""
 
     required_arguments = 1
-    option_spec: ClassVar[Any] = {
-        "number": directives.positive_int,
-        "class": directives.class_option,
-    }
+    option_spec: ClassVar[Any] = {"number": directives.positive_int}
 
-    def read(self, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The chapter, and its output of the MIME type ``kind`` with the number of the options."""
+    def read(self) -> dict[str, list[str]]:
+        """The picture of the chapter that has the number of the options, with its text."""
         path = Path(self.env.srcdir, "book", f"{self.arguments[0]}.ipynb")
         if not path.is_file():
             raise self.error(f"expected the name of a chapter, got {self.arguments[0]!r}")
         self.env.note_dependency(str(path))
         notebook = json.loads(path.read_text(encoding="utf-8"))
-        found, number = outputs(notebook, kind), self.options.get("number", 1)
+        found = pictures(notebook)
+        number: int = self.options.get("number", 1)
         if number > len(found):
-            raise self.error(f"{path.name} has {len(found)} outputs of {kind}; got number {number}")
-        return notebook, found[number - 1]
-
-
-class LiveFigureOf(ChapterDirective):
-    """``{live-figure-of} 04-self-attention``: the live figure of a chapter, on this page."""
-
-    def run(self) -> list[nodes.Node]:
-        """The figure, and the state of its models."""
-        notebook, output = self.read(LIVE)
-        text, page = "".join(output["text/plain"]), Path(self.env.docname).name
-        figure = live_figure(output[LIVE], text, heights.place(page, 1), notebook)
-        return [figure, nodes.raw("", figure["state"], format="html")]
-
-
-class Thumbnail(ChapterDirective):
-    """``{thumbnail} 06-position``: a small copy of a figure of a chapter."""
+            raise self.error(f"{path.name} has {len(found)} pictures; got number {number}")
+        return found[number - 1]
 
     def run(self) -> list[nodes.Node]:
         """The picture; its file is written next to the other pictures of the site."""
-        _, output = self.read(PNG)
+        output = self.read()
         picture = Image.open(BytesIO(base64.b64decode("".join(output[PNG])))).convert("RGB")
         picture.thumbnail(SMALL)
         name = f"{self.arguments[0]}-{self.options.get('number', 1)}.webp"
@@ -83,17 +82,3 @@ class Thumbnail(ChapterDirective):
             f'alt="{escape(statement("".join(output["text/plain"])))}"></div>'
         )
         return [nodes.raw("", html, format="html")]
-
-
-class TranslatorLink(SphinxDirective):
-    """``{translator-link}``: its content, if the book has the page of the translator."""
-
-    has_content = True
-
-    def run(self) -> list[nodes.Node]:
-        """The content as a box, or nothing."""
-        if TRANSLATOR not in self.env.found_docs:
-            return []
-        box = nodes.container(classes=["translator-link"])
-        self.state.nested_parse(self.content, self.content_offset, box)
-        return [box]

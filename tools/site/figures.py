@@ -76,15 +76,14 @@ def reachable(model: str, states: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def live_figure(view: dict[str, Any], text: str, name: str, notebook: dict[str, Any]) -> nodes.raw:
-    """The place of a live figure of a ``notebook``: its view, and the text shown until it runs."""
+def live_figure(view: dict[str, Any], text: str, name: str, states: dict[str, Any]) -> nodes.raw:
+    """The place of a live figure: its view, the text shown until it runs, and its states."""
     html = (
         f'<div class="live-figure" id="{name}">{script(LIVE, view)}'
         '<p class="live-figure__note"><noscript>'
         "<b>This figure is interactive and needs JavaScript.</b> Its first state:</noscript> "
         f"{escape(text)}</p></div>"
     )
-    states = notebook["metadata"]["widgets"][STATE]["state"]
     state = script(STATE, {"state": reachable(view["model_id"], states)})
     return nodes.raw("", html, format="html", name=name, summary=text, state=state)
 
@@ -101,10 +100,11 @@ def place_live_figures(document: nodes.document, env: BuildEnvironment) -> None:
         return
     source = Path(env.doc2path(env.docname))
     notebook = json.loads(source.read_text(encoding="utf-8"))
+    states = notebook["metadata"]["widgets"][STATE]["state"]
     for number, (part, text) in enumerate(parts, 1):
         view = json.loads(TAG.sub("", next(part.findall(nodes.raw)).astext()))
         part.clear()
-        part += live_figure(view, text, heights.place(source.stem, number), notebook)
+        part += live_figure(view, text, heights.place(source.stem, number), states)
 
 
 def inline_drawings(document: nodes.document, env: BuildEnvironment) -> None:
