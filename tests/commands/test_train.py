@@ -22,7 +22,7 @@ from tfmr.train.trainer import StepRecord, Trainer
 
 TINY = [
     *("model.d_model=16", "model.d_ff=16", "model.n_encoder=1", "model.n_decoder=1"),
-    *("evaluation.beam=2", "batches.tokens_per_batch=256"),
+    *("model.max_length=32", "evaluation.beam=2", "batches.tokens_per_batch=256"),
 ]
 
 
@@ -117,7 +117,7 @@ def test_separate_files_are_kept_in_the_run_directory(train, command) -> None:
     [row], err = train(*given, "--direction", "en-fr", "--steps", 1, "--out", "a")
     assert "test: 1 not used, empty: a sentence is missing (t.tsv:8)" in err
     assert (
-        "test: 1 not used, too long: a sentence has more than 128 tokens (model.max_length) " in err
+        "test: 1 not used, too long: a sentence has more than 32 tokens (model.max_length) " in err
     )
     assert "(t.tsv:9)" in err
     assert Path("a/lengths.png").read_bytes().startswith(b"\x89PNG")
@@ -191,6 +191,7 @@ def test_a_given_tokenizer_is_used_and_kept(train, command, rejected) -> None:
     tokenizer = Tokenizer.train_bpe([text for pair in pairs for text in pair], 300)
     tokenizer.save("t.json")
     given = ("--files", "b.tsv", "--tokenizer", "t.json", "--out", "a")
+    train = partial(train, overrides=("model.max_length=128",))  # no pair is too long
     _, err = train(*given, "--steps", 1)
     unseen = "! (120)"  # among the characters that the tokenizer has not seen
     assert unseen in err
