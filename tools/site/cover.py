@@ -22,6 +22,8 @@ SMALL = (520, 340)
 """The largest width and height of a small picture; it is displayed at half this size."""
 MODEL = "pocket-en-fr"
 """The model of the translator; its file has 0.4 MB."""
+SENTENCE = "The red boxes are not heavy."
+"""Its translation has another order, and two tokens for “not”."""
 UNSTORED = ("_esm", "_css", "layout")
 """What the state of a figure on a page does not contain."""
 
@@ -39,7 +41,7 @@ class Translator(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """The figure, and its state."""
-        figure = TranslatorFigure(MODEL, brief=True)
+        figure = TranslatorFigure(MODEL, SENTENCE, brief=True)
         state = {key: value for key, value in figure.get_state().items() if key not in UNSTORED}
         name = heights.place(Path(self.env.docname).name, 1)
         made = live_figure({"model_id": name}, repr(figure), name, {name: {"state": state}})
