@@ -85,6 +85,7 @@ def test_the_tables_name_what_was_selected() -> None:
     record = json.loads((ruler.record.FOLDER / "ruler.json").read_text("utf-8"))
     text = "\n".join(ruler.table(record["rows"], record["settings"]))
     assert "2.5 (selected)" in text
+    assert "dropout 0.2 |" in text
     assert "| en-de | none | 2,605,568 | 39.2 |" in text
     quoted = list(ruler.quotes(record["rows"], record["settings"]))
     assert quoted[0] == "40.0 (39.8–40.5)"

@@ -20,8 +20,8 @@ def costs(
     """By layer: FLOPs, sequential operations, and how many numbers the backward pass needs.
 
     As in Table 1, attention is without projections. The operations are those of the example by
-    hand in chapter 14. Every layer keeps its inputs; the recurrent layer also keeps its states,
-    and attention its attention weights, those of one head.
+    hand in chapter 14. Parameters are not counted. Every layer keeps its inputs; the recurrent
+    layer also keeps its states, and attention its attention weights, those of one head.
     """
     window = window_scores(n, radius)
     return {

@@ -74,13 +74,14 @@ function Roofline({ model }) {
   return html`<${Frame} title="The roofline" controls=${controls} lines=${[2, 5]}
     task="drag the point to the right, until arithmetic limits the rate."
     shows=${html`A computation takes at least the time of its operations at the peak rate, and at least the time to
-      transfer its bytes. The longer time is the limit; the rate that follows, drawn over the FLOPs per byte,
-      has the form of a roof. On its slope memory is the limit, on its flat part arithmetic. A matrix product multiplies
+      transfer its bytes. The longer of the two times bounds the rate; plotted against the FLOPs per byte,
+      this bound has the shape of a roof. On its slope memory is the limit, on its flat part arithmetic. A matrix product multiplies
       vectors by <i>d</i> × <i>d</i> weights. A decoding step generates one token for each text: the texts share the
       reading of the weights, but each reads a cache of its own, of 128 or 8,192 tokens. Prefill attention processes all
-      tokens of a text at once: stored, its scores and attention weights are each written to memory and read again; tiled,
-      they remain on the chip. An addition moves three numbers per operation, whatever the size. Numbers have 16 bits, and sizes
-      without <i>d</i> are those of Llama 3 8B. The capacity of the memory is not considered.`}
+      tokens of a text at once, here in one layer, without a mask: stored, its scores and attention weights are each written to
+      memory and read again; tiled, they remain on the chip. An addition moves three numbers per operation, whatever the size.
+      Numbers have 16 bits. Where no <i>d</i> is given, the sizes are those of Llama 3 8B; only prefill attention has as many
+      key heads as query heads, 32 instead of 8. The capacity of the memory is not considered.`}
     status=${status}>
     <${LineChart} label=${`Roofline of an ${device}: slope of ${fastest} TB/s up to ${
       three(ridge)} FLOPs per byte, then ${most} TFLOP/s. ${computation}, ${amount(size)}: ${

@@ -44,9 +44,10 @@ class Computation:
 def computations() -> tuple[Computation, ...]:
     """The computations of the figure, with 16-bit numbers and the sizes of Llama 3 8B.
 
-    A pass reads its weights and the cache of every text once, as in chapter 16. The scores of
-    attention are written to memory and read again, and so are the attention weights, or all of
-    them remain in fast memory, in tiles.
+    A decoding step reads the weights and the cache of every text once, as in chapter 16. Prefill
+    attention is one layer without a mask, with as many key heads as query heads. Its scores are
+    written to memory and read again, and so are its attention weights, or all of them remain in
+    fast memory, in tiles.
     """
     c = LlamaConfig()
     with torch.device("meta"):
@@ -146,6 +147,6 @@ class RooflineFigure(LiveFigure):
         limit = "memory" if least is None or self.size < least else "arithmetic"
         return (
             f"the roofline of an {self.device} and a computation ({self.computation}, size"
-            f" {self.size}): at {intensity:.3g} FLOPs per byte, {limit} limits the rate to"
+            f" {self.size}): at {intensity:.4g} FLOPs per byte, {limit} limits the rate to"
             f" {rate / 1e12:.3g} TFLOP/s."
         )

@@ -130,16 +130,16 @@ function Translator({ model: widget }) {
     };
     return html`<${Frame} title="A small translator" quiet=${quiet} lines=${[2, 3]}
       controls=${html`<div class="tra-early" onFocusCapture=${loadEarly}>${examples}${form}</div>`}
-      task="select a token to see where it attends; then change the sentence."
+      task="select a generated token to see where it attends; then change the sentence."
       shows=${html`A trained Transformer translates in your browser (${chosen.title}). The figure loads it (${megabytes(chosen.bytes)})
         when you begin to use a control; nothing that you type leaves the browser. The weights are those of the
-        cross-attention in the last decoder block, as a mean over its heads. ${chosen.about[0].toUpperCase()}${chosen.about.slice(1)}
-        ${stored.words.length > 0 && `It knows these words: ${stored.words.join(", ")}.`}`}
+        cross-attention in the last decoder block, at the position that generates the token, as a mean over the heads. ${chosen.about[0].toUpperCase()}${chosen.about.slice(1)}
+        ${stored.words.length > 0 && `They contain these ${count(stored.words.length)} words: ${stored.words.join(", ")}.`}`}
       status=${current ?? (result ? sentenceOf(result, target) : "No translation yet.")}>
       <div class="tra-result tra-brief" tabindex="0" role="group" aria-label="Translation, scrollable">
         ${result ? html`${translation}<${Sources} result=${result} target=${target} onSelect=${select} />`
         : html`<p class="tra-legend">The translation and its attention weights will appear here.
-          <i>What it shows</i> lists the words that the model knows.</p>`}
+          <i>What it shows</i> lists the words of its vocabulary.</p>`}
       </div>
     <//>`;
   }
@@ -196,7 +196,7 @@ function describe(sentence, { model, source, translation, seconds }, usual) {
   const probability = Math.exp(steps.reduce((sum, step) => sum + Math.log(step.probability), 0) / steps.length);
   if (probability < usual) {
     notes.push(`The geometric mean of the token probabilities is ${three(probability)}; for more than 95 % of the test
-      sentences it is at least ${format(usual, 2)}. The sentence is probably unlike those of the training set.`);
+      sentences it is at least ${format(usual, 2)}. A low probability can mean that the sentence is unlike those of the training set.`);
   }
   const heads = maps.cross.at(-1);
   made += 1;

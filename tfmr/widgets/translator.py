@@ -40,7 +40,7 @@ class ShippedModel:
     """Sentences to begin with."""
     usual: float
     """The geometric mean of the probabilities of the generated tokens is at least this large for
-    more than 95 % of the model's test sentences."""
+    more than 95 % of the model's test sentences, with greedy decoding."""
 
     @property
     def direction(self) -> str:
