@@ -29,19 +29,19 @@ from tfmr.fast import cpu_matmul_settings, prepare
 
 BEST = "multi30k-best"
 """The recipe."""
-RULER = "en-de"
+DIRECTION = "en-de"
 """The direction of the published score."""
 PUBLISHED = 41.02
 SMALL = ("model.n_encoder=3", "model.n_decoder=3", "model.d_ff=512")
 """The layers of the recipe ``multi30k``."""
 WIDE = ("model.n_encoder=3", "model.n_decoder=3", "model.d_model=160", "model.d_ff=640")
 TRIALS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (RULER, ()),
-    (RULER, SMALL),
-    (RULER, (*SMALL, "model.dropout=0.2")),
-    (RULER, (*SMALL, "train.peak_lr=6e-3")),
-    (RULER, (*SMALL, "vocabulary.size=5000")),
-    (RULER, (*WIDE, "vocabulary.size=3000")),
+    (DIRECTION, ()),
+    (DIRECTION, SMALL),
+    (DIRECTION, (*SMALL, "model.dropout=0.2")),
+    (DIRECTION, (*SMALL, "train.peak_lr=6e-3")),
+    (DIRECTION, (*SMALL, "vocabulary.size=5000")),
+    (DIRECTION, (*WIDE, "vocabulary.size=3000")),
     ("de-en", SMALL),
     ("de-en", (*SMALL, "vocabulary.size=5000")),
 )
@@ -56,14 +56,14 @@ ALPHAS = (ALPHA, 1.0, 1.5, 2.0, 2.5, 3.0)
 class Ruler:
     """Train the trials and the runs that are missing, score them, and record all.
 
-    If six runs share one H100, each takes three minutes; on two cores, a run takes hours. The record
-    has the scores of the trials on the validation set only. The length penalty is selected there,
-    too, for the direction of the published score.
+    If six runs share one H100, each takes three minutes; on two cores, a run takes hours. Of the
+    trials, the record has the scores on the validation set only. The length penalty is selected
+    there, too, for the direction of the published score.
     """
 
     seeds: int = 3
     """Runs in each direction."""
-    directions: tuple[str, ...] = (RULER, "de-en")
+    directions: tuple[str, ...] = (DIRECTION, "de-en")
     alphas: tuple[float, ...] = ALPHAS
     runs: Path = Path("runs/ruler")
     """The folders of the runs."""
@@ -81,7 +81,7 @@ class Ruler:
         ]
         for run in tqdm(runs, unit=" runs"):
             rows += [{"part": "run", **row, **_machine(run)} for row in run.rows()]
-        rows += self.penalties([run for run in runs if run.direction == RULER])
+        rows += self.penalties([run for run in runs if run.direction == DIRECTION])
         settings = {"corpus": "multi30k", "seeds": self.seeds, "beam": BEAM}
         record.write(self.out, "ruler", rows, settings=settings, metadata=metadata)
 
@@ -101,7 +101,7 @@ class Ruler:
         The test set is only translated with the default, and with the penalty that has the highest
         mean on the validation set.
         """
-        corpus = corpora.load("multi30k", RULER)
+        corpus = corpora.load("multi30k", DIRECTION)
         sets = {"valid": corpus.valid, "test": corpus.test}
         models = [load_translator(run.folder) for run in runs]
 
@@ -129,7 +129,7 @@ class Ruler:
         for alpha in self.alphas:
             test = score("test", alpha) if alpha in (ALPHA, best) else [{} for _ in runs]
             for run, own, held_out in zip(runs, valid[alpha], test, strict=True):
-                name = {"part": "penalty", "direction": RULER, "seed": run.seed, "alpha": alpha}
+                name = {"part": "penalty", "direction": DIRECTION, "seed": run.seed, "alpha": alpha}
                 yield {**name, **own, **held_out, "selected": alpha == best}
 
 

@@ -5,6 +5,7 @@ pass ``check_size`` and ``check_agreement`` before each measurement.
 """
 
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
@@ -123,6 +124,18 @@ def test_a_training_step_gives_equal_weights() -> None:
     theirs = peer(BATCH.source, BATCH.target_in)
     torch.testing.assert_close(theirs, after, rtol=1e-3, atol=1e-3)
     assert (after - before).abs().max() > 0.1
+
+
+def test_model_and_loss_of_a_peer_are_compiled_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    def compiled(function: Any) -> Any:
+        return lambda *tensors: (calls.append(tensors), function(*tensors))[1]
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    for compile_peer in (False, True):
+        training(pair()[1], [BATCH], TrainConfig(compile=compile_peer), "fp32")(0)
+        assert len(calls) == compile_peer
 
 
 @pytest.mark.parametrize("beam", [1, 3])

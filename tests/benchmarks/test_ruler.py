@@ -1,4 +1,4 @@
-"""Trials are scored on the validation set only, and a length penalty is selected there."""
+"""Of the trials, only validation scores are recorded; a length penalty is selected there."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import ruler
 from benchmarks.multi30k import TrainingRun
-from benchmarks.ruler import BEST, RULER, TRIALS, Ruler
+from benchmarks.ruler import BEST, DIRECTION, TRIALS, Ruler
 from tests.benchmarks.small import CORPUS, saved, small_model
 from tests.benchmarks.test_multi30k import Done
 from tfmr.train.config import find_recipe
@@ -53,7 +53,7 @@ def test_trials_runs_and_penalties(
         return [references[source] if alpha == 1.0 else "nothing" for source in sources]
 
     monkeypatch.setattr(ruler, "translate", search)
-    Ruler(1, (RULER,), (0.6, 1.0, 2.0), tmp_path / "runs", out := tmp_path / "ruler.json")()
+    Ruler(1, (DIRECTION,), (0.6, 1.0, 2.0), tmp_path / "runs", out := tmp_path / "ruler.json")()
     rows = json.loads(out.read_text("utf-8"))["rows"]
     trials, [run], penalties = (
         [row for row in rows if row["part"] == part] for part in ("trial", "run", "penalty")
@@ -75,8 +75,8 @@ def test_a_trial_is_a_recipe_and_the_first_is_that_of_the_record() -> None:
         pairs = dict(change.split("=") for change in changes)
         changed = recipe.with_overrides({name: json.loads(x) for name, x in pairs.items()})
         assert (changed == recipe) == (not changes)
-    assert TRIALS[0] == (RULER, ())
-    words = TrainingRun(BEST, RULER, 2, (), Path("runs"), ("a.b=1",)).command()
+    assert TRIALS[0] == (DIRECTION, ())
+    words = TrainingRun(BEST, DIRECTION, 2, (), Path("runs"), ("a.b=1",)).command()
     assert words[-2:] == ["--set", "a.b=1"]
     assert "--seed" in words
 

@@ -51,25 +51,10 @@ RAISING = {
         "import os\nfile = os.memfd_create('x')\nanother_query = os.truncate(file, 10**11)",
         "File too large",
     ),
-    "allocates at once": ("another_query = bytearray(10**13)", "MemoryError"),
-    "allocates step by step": (
-        "kept = []\nwhile True:\n    kept.append(bytes(10**8))\nanother_query = 1",
-        "MemoryError",
-    ),
-    "shares memory": (
-        "import mmap\nanother_query = mmap.mmap(-1, 10**11)",
-        "Cannot allocate memory",
-    ),
     "forks": ("import os\nwhile True:\n    os.fork()\nanother_query = 1", "PermissionError"),
     "starts programs": (
         "import subprocess\nanother_query = subprocess.run(['sh', '-c', ':(){ :|:& };:'])",
         "PermissionError",
-    ),
-    "starts threads": (
-        "import threading, time\nwhile True:\n"
-        "    threading.Thread(target=time.sleep, args=(99,), daemon=True).start()\n"
-        "another_query = 1",
-        "start new thread",
     ),
     "opens a connection": (
         "import socket\nanother_query = socket.create_connection(('127.0.0.1', PORT), 5)",
@@ -81,11 +66,26 @@ RAISING = {
     ),
     "kills the marker": ("import os\nanother_query = os.kill(PID, 9)", "ProcessLookupError"),
     "kills everything": ("import os\nanother_query = os.kill(-1, 9)", "ProcessLookupError"),
-    "recurses": ("def f():\n    return f()\nanother_query = f()", "RecursionError"),
 }
 """Attacks that raise an error, so that the same process can try the next one."""
 
 HOSTILE = {
+    "allocates at once": ("another_query = bytearray(10**13)", "MemoryError"),
+    "allocates step by step": (
+        "kept = []\nwhile True:\n    kept.append(bytes(10**8))\nanother_query = 1",
+        "MemoryError",
+    ),
+    "shares memory": (
+        "import mmap\nanother_query = mmap.mmap(-1, 10**11)",
+        "Cannot allocate memory",
+    ),
+    "starts threads": (
+        "import threading, time\nwhile True:\n"
+        "    threading.Thread(target=time.sleep, args=(99,), daemon=True).start()\n"
+        "another_query = 1",
+        "start new thread",
+    ),
+    "recurses": ("def f():\n    return f()\nanother_query = f()", "RecursionError"),
     "crashes": ("import ctypes\nanother_query = ctypes.string_at(0)", ENDED),
     "exits": ("import os\nos._exit(0)", ENDED),
     "leaves politely": ("import sys\nsys.exit(0)\nanother_query = 1", "SystemExit"),
@@ -153,6 +153,7 @@ HOSTILE = {
         "TimeLimitExceeded: stopped after 5 seconds",
     ),
 }
+"""Attacks that end their process, exhaust it, or concern what it reports: each has its own."""
 
 ENDLESS = {
     "loops": ("another_query = 0\nwhile True:\n    another_query += 1", "at line 3"),

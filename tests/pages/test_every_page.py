@@ -6,10 +6,18 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Error, Page
 
 from tests.pages.axe import WITH_SIDEBAR, faults
-from tests.pages.conftest import CONTRAST, NAMELESS, OVERFLOW, SITE, Visit, page_names
+from tests.pages.conftest import (
+    CONTRAST,
+    NAMELESS,
+    OVERFLOW,
+    SITE,
+    Visit,
+    guarded,
+    page_names,
+)
 from tests.pages.reference import ALIKE, OPENED, TO_READ
 from tools import ROOT
 from tools.notebooks import chapters
@@ -216,3 +224,12 @@ def test_the_download_button_gives_the_standalone_notebook(path: Path) -> None:
     text = (SITE / f"{path.stem}.html").read_text(encoding="utf-8")
     [link] = set(re.findall(r'href="(_sources/[^"]+\.ipynb)"', text))
     assert (SITE / link).read_bytes() == path.read_bytes()
+
+
+def test_the_browser_reaches_no_other_name(chromium: Browser, address: str) -> None:
+    # Without the rule of tools.browser, Chromium resolves such a name to this machine.
+    elsewhere = address.replace("127.0.0.1", "elsewhere.localhost") + "/index.html"
+    for made in guarded(chromium, address):
+        with pytest.raises(Error, match="ERR_NAME_NOT_RESOLVED"):
+            made.page.goto(elsewhere)
+        assert made.foreign[0] == elsewhere

@@ -15,7 +15,6 @@ from tools.site import captions, folding
 
 CHAPTER, OTHER = "08-encoder.html", "04-self-attention.html"
 FOLDED = "article details.folded"
-LISTINGS = ".//div[contains(@class, 'cell_input')]//pre"
 SHOWN = """() => [...document.querySelectorAll("article .cell_input pre")]
     .filter(e => e.checkVisibility({ contentVisibilityAuto: true }))
     .filter(e => e.getBoundingClientRect().height > 0).length"""

@@ -6,6 +6,7 @@ see all of it: bytes on the wire, with gzip, and requests.
 
 import gzip
 import os
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page, Route
 
-from tests.pages.conftest import SITE, Visit, page_names, serve
+from tests.pages.conftest import PATIENCE, SITE, Visit, page_names, serve
 from tests.pages.reference import ALIKE, OPENED
 from tools import ROOT
 
@@ -100,8 +101,11 @@ class Load:
         self.page.set_viewport_size({"width": self.page.evaluate("innerWidth"), "height": 3400})
         self.page.evaluate(SCROLL)
         self.page.wait_for_function(COMPLETE)
-        while self.pending:
+        for _ in range(PATIENCE // 20):
+            if not self.pending:
+                break
             self.page.wait_for_timeout(20)
+        assert not self.pending, "a request did not end"
         assert self.page.workers == [], "the loads of a worker would not be counted"
         return int(sum(self.sizes)), len(self.sizes)
 
@@ -240,3 +244,10 @@ def test_a_browser_keeps_what_has_another_address_when_it_changes(address: str) 
     assert kept("_static/card.png?v=1")
     for path in ("_static/site.css", "index.html", "_static/none.css?v=1"):
         assert not kept(path), path
+
+
+def test_a_request_that_cannot_be_parsed_is_answered(address: str) -> None:
+    host, port = address.removeprefix("http://").split("/")[0].split(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE / 1000) as connection:
+        connection.sendall(b"BAD\r\n\r\n")
+        assert b"400" in connection.makefile("rb").read()

@@ -179,16 +179,20 @@ def presented(stage: Stage, request: pytest.FixtureRequest) -> Iterator[Locator]
     """A figure on the whole screen."""
     live = stage.show(figure())
     stage.visit.set_theme(request.param)
+    before = live.page.viewport_size
+    assert before
+    # Not later: Chromium's headless shell does not change the size of a presentation.
+    live.page.set_viewport_size({"width": 1920, "height": 1080})
     tool(live, "Present").focus()
     press(live.page, "Enter")
     expect(tool(live, "Exit")).to_be_focused()
     yield live
     live.page.evaluate("document.fullscreenElement && document.exitFullscreen()")
+    live.page.set_viewport_size(before)
 
 
 def test_a_presented_figure_is_large_and_complete(presented: Locator) -> None:
     page = presented.page
-    page.set_viewport_size({"width": 1920, "height": 1080})
     page.wait_for_function("() => parseFloat(document.querySelector('.live').style.zoom) > 1.8")
     size = "e => parseFloat(getComputedStyle(e).fontSize) * e.currentCSSZoom"
     for part in (".live-status", ".att-steps td", ".live-output"):

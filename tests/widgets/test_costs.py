@@ -1,5 +1,7 @@
 """CostsFigure in Python: its costs are counted, and those of the example of chapter 14."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -48,10 +50,18 @@ def test_the_costs_are_those_of_a_layer(layer: str, n: int, d: int) -> None:
     assert saved_bytes(lambda: LAYERS[layer](x)) == 4 * (kept + weights)
 
 
+def local(hidden: Tensor, x: Tensor) -> Tensor:
+    scores = x @ x.mT / x.shape[1] ** 0.5
+    return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ x
+
+
 def test_local_attention_computes_the_pairs_of_its_windows() -> None:
     for n, radius in ((3, 1), (9, 2), (4, 7)):
         pairs = int(local_attention_mask(n, radius).sum())
-        assert costs(n, 6, radius=radius)["local"] == (4 * 6 * pairs, 5, n * 6 + pairs)
+        steps = longest_chain(
+            partial(local, ~local_attention_mask(n, radius)), torch.randn(n, 6, requires_grad=True)
+        )
+        assert costs(n, 6, radius=radius)["local"] == (4 * 6 * pairs, steps, n * 6 + pairs)
 
 
 def test_the_example_by_hand_of_the_chapter() -> None:

@@ -78,7 +78,7 @@ def test_costs_are_polynomials() -> None:
 
 def test_the_summary_states_the_bound() -> None:
     assert RooflineFigure(size=448).summary() == (
-        "the roofline of an H100 and a computation (decoding, cache of 128, size 448): at 299 FLOPs"
-        " per byte, arithmetic limits the rate to 989 TFLOP/s."
+        "the roofline of an H100 and a computation (decoding, cache of 128, size 448): at 299.1"
+        " FLOPs per byte, arithmetic limits the rate to 989 TFLOP/s."
     )
     assert ", memory limits the rate to 3.36 TFLOP/s" in RooflineFigure().summary()

@@ -48,7 +48,8 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
     def end_headers(self) -> None:
         """Let browsers keep a file whose address changes with its content."""
-        if "?v=" in self.path and Path(self.translate_path(self.path)).is_file():
+        path = getattr(self, "path", "")  # a request line that cannot be parsed has none
+        if "?v=" in path and Path(self.translate_path(path)).is_file():
             self.send_header("Cache-Control", "max-age=31536000, immutable")
         super().end_headers()
 
