@@ -37,6 +37,25 @@ STRONGEST = """map => {
 }"""
 """The contrast of the largest weight of a map with its ground."""
 
+OWN_ERROR = """() => {
+    const { fetch } = window;
+    window.fetch = (address, { signal }) => fetch(address, { signal }).catch(() => {
+        throw new DOMException("The operation was aborted.", "AbortError");
+    });
+}"""
+"""As some browsers do, reject an aborted request without the reason of the signal."""
+EXPOSE = """() => {
+    const { render } = window.tfmrModules["translator.js"];
+    window.tfmrModules["translator.js"] = {
+        render(given) {
+            window.figure = given.model;
+            return render(given);
+        },
+    };
+    location.hash = "live-stage-1&name=pocket-en-ko";
+}"""
+"""Start the figure again, with its traits within reach, as for Python."""
+
 
 @pytest.fixture(scope="module", autouse=True)
 def models(stage_folder: Path) -> None:
@@ -196,6 +215,7 @@ def test_another_model_or_a_reset_ends_loading_without_a_message(
     page = stage.visit.page
     page.route("**/models/*", lambda route: None)
     live = stage.show(TranslatorFigure())
+    page.evaluate(OWN_ERROR)
     live.get_by_role("button", name="Load the model").click()
     expect(live.get_by_role("progressbar")).to_be_visible()
     with page.expect_event("requestfailed"):
@@ -206,6 +226,22 @@ def test_another_model_or_a_reset_ends_loading_without_a_message(
     expect(live.get_by_role("status")).to_have_text("No translation yet.")
     expect(live.get_by_role("button", name="Cancel")).to_have_count(0)
     page.unroute("**/models/*")
+
+
+def test_python_can_select_another_model_while_one_is_loaded(stage: Stage) -> None:
+    page = stage.visit.page
+    live = stage.show(TranslatorFigure())
+    page.evaluate(EXPOSE)
+    languages = live.get_by_label("Languages").locator("option:checked")
+    expect(languages).to_have_text("English → Korean")
+    page.route("**/models/*", lambda route: None)
+    live.get_by_role("button", name="Load the model").click()
+    expect(live.get_by_role("progressbar")).to_be_visible()
+    page.unroute("**/models/*")
+    page.evaluate("() => window.figure.set('name', 'pocket-en-fr')")
+    translate(live, "The red boxes are not heavy.")
+    expected = TranslatorFigure("pocket-en-fr", "The red boxes are not heavy.").translate()
+    expect(live.locator(".tra-translation")).to_have_text(expected)
 
 
 ANSWERS = {

@@ -33,10 +33,11 @@ const DROPPED = new Error("Dropped.");
 /**
  * Translations by the model `name`, one at a time. `activity` is what happens at the moment, or null.
  * `run(sentence, compute, onDone)` loads the model where needed and calls `onDone` with
- * { model, source, translation, seconds }, or with { message } for the reader; the translation is the
- * result of the generator `compute(model, source)`, such as translate() in sentences.js. `prepare(onDone)`
- * only loads the model, and calls `onDone` with a { message } if that fails. `stop()` cancels, and `onDone`
- * is called with a message; after `drop()`, and when the figure is removed or reset, it is not called.
+ * { model, source, translation, seconds }, or with { message, isLoaded }, a message for the reader and
+ * whether the model is there; the translation is the result of the generator `compute(model, source)`,
+ * such as translate() in sentences.js. `prepare(onDone)` only loads the model, and calls `onDone` with a
+ * message if that fails. `stop()` cancels, and `onDone` is called with a message; after `drop()`, and when
+ * the figure is removed or reset, it is not called. `abandon()` drops the translation, but not the loading.
  */
 export function useTranslations(widget, name) {
   const [activity, setActivity] = useState(null);
@@ -49,6 +50,10 @@ export function useTranslations(widget, name) {
   };
   const stop = () => end(new Error("Cancelled."));
   const drop = () => end(DROPPED);
+  const abandon = () => {
+    running.current?.control.abort(DROPPED);
+    if (!loading.current) setActivity(null);
+  };
   useEffect(() => drop, []);
 
   const newControl = () => {
@@ -56,23 +61,28 @@ export function useTranslations(widget, name) {
     const show = (next) => control.signal.aborted || setActivity(next);
     return { control, signal: control.signal, show };
   };
-  const tell = (onDone) => (error) => error !== DROPPED && onDone({ message: error.message });
+  const tell = (onDone) => (error) =>
+    error !== DROPPED && onDone({ message: error.message, isLoaded: shared.has(name) });
 
   /** Load the model, once, however often it is wanted meanwhile. */
   async function load() {
     if (shared.has(name)) return;
-    if (!loading.current) {
+    if (loading.current?.name !== name) {
+      loading.current?.control.abort(DROPPED);
       const { control, signal, show } = newControl();
       const onProgress = (bytes) => show({ text: "Loading the model", bytes });
       onProgress(0);
       const promise = loadModel(widget, name, { signal, onProgress }).then((content) => {
         signal.throwIfAborted();
         shared.set(name, readModel(content));
+      }).catch((error) => {
+        // Some browsers reject with an error of their own instead of the reason.
+        throw signal.aborted ? signal.reason : error;
       }).finally(() => {
         if (loading.current?.control === control) loading.current = null;
         show(null);
       });
-      loading.current = { control, promise };
+      loading.current = { name, control, promise };
     }
     await loading.current.promise;
   }
@@ -92,12 +102,12 @@ export function useTranslations(widget, name) {
       const translation = await inSlices(compute(model, source), signal, onPause);
       onDone({ model, source, translation, seconds: (performance.now() - start) / 1000 });
     } catch (error) {
-      tell(onDone)(error);
+      tell(onDone)(signal.aborted ? signal.reason : error);
     }
     show(null);
   }
 
-  return { activity, isLoaded: shared.has(name), prepare, run, stop, drop };
+  return { activity, isLoaded: shared.has(name), prepare, run, stop, drop, abandon };
 }
 
 export const megabytes = (bytes) => `${format(bytes / 1e6, 1)} MB`;
