@@ -69,7 +69,7 @@ def power(text: str) -> float:
 def test_every_number_is_that_of_python(stage: Stage, quantity: str) -> None:
     live = stage.show(CostsFigure())
     agree(live, 32, 512)
-    choose(live, "Chart", quantity)
+    choose(live, "Quantity", quantity)
     for n, d in ((4, 2048), (14, 32), (640, 640), (16384, 48)):
         slider(live, "Length n").fill(str(LENGTHS.index(n)))
         slider(live, "Width d").fill(str(WIDTHS.index(d)))

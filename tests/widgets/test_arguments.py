@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from traitlets import TraitError
 
 from tfmr.checkpoint import load_translator
 from tfmr.config import TransformerConfig
@@ -250,6 +251,26 @@ def test_an_invalid_argument_raises(
     valid, _ = FIGURES[figure]
     with pytest.raises(TfmrError, match=message):
         figure(**valid() | change)
+
+
+@pytest.mark.parametrize(
+    ("figure", "name", "value"),
+    [
+        (CostsFigure, "n", 9),
+        (CostsFigure, "d", 16),
+        (RooflineFigure, "computation", "sort"),
+        (RooflineFigure, "device", "P100"),
+        (RooflineFigure, "size", 9),
+    ],
+)
+def test_an_invalid_value_of_a_trait_raises(
+    figure: Callable[..., Any], name: str, value: object
+) -> None:
+    made = figure()
+    before = getattr(made, name)
+    with pytest.raises((TfmrError, TraitError)):
+        setattr(made, name, value)
+    assert getattr(made, name) == before
 
 
 @pytest.mark.parametrize("figure", FIGURES)

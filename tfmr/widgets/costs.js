@@ -5,6 +5,7 @@ import { LineChart, Readings } from "./lib/chart.js";
 import { Choice, Range } from "./lib/controls.js";
 import { count } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
+import { closest } from "./lib/math.js";
 import { live, useTrait } from "./lib/model.js";
 import { oneOf } from "./lib/state.js";
 import { three } from "./lib/scientific.js";
@@ -46,10 +47,7 @@ function Costs({ model }) {
   const steps = at === 1;
 
   // The width that is closest to the place at which the reader points.
-  const pick = (x) => {
-    const distance = (width) => Math.abs(Math.log10(width) - x);
-    setD(widths.reduce((best, width) => (distance(width) < distance(best) ? width : best), d));
-  };
+  const pick = (x) => setD(closest(widths, (width) => Math.abs(Math.log10(width) - x), d));
   // The axis has room for all widths, so that the curves can be compared while the width changes.
   const ends = [of(lengths[0], widths[0]), of(lengths.at(-1), widths.at(-1))].map((rows) => rows.map((row) => row[at]));
   const chart = {
@@ -65,7 +63,7 @@ function Costs({ model }) {
   const order = n < d ? "is below" : n > d ? "is above" : "equals";
 
   const controls = html`
-    <${Choice} label="Chart" value=${quantity} onInput=${setQuantity} options=${QUANTITIES.map((name) => [name, name])} />
+    <${Choice} label="Quantity" value=${quantity} onInput=${setQuantity} options=${QUANTITIES.map((name) => [name, name])} />
     <${Range} label="Width d" value=${widths.indexOf(d)} min=${0} max=${widths.length - 1}
       onInput=${(i) => setD(widths[i])} show=${(i) => count(widths[i])} />
     <${Range} label="Length n" value=${lengths.indexOf(n)} min=${0} max=${lengths.length - 1}

@@ -6,10 +6,10 @@ from tfmr.complexity import attention_flops, convolution_flops, recurrent_flops,
 from tfmr.errors import require
 from tfmr.widgets.figure import LiveFigure
 
-WIDTHS = (*(2**k * quarter // 4 for k in range(5, 11) for quarter in range(4, 8)), 2**11)
-"""The values of d: from 32 to 2,048, four per doubling."""
 LENGTHS = (*(2**k * quarter // 4 for k in range(2, 14) for quarter in range(4, 8)), 2**14)
 """The values of n: from 4 to 16,384, four per doubling."""
+WIDTHS = tuple(n for n in LENGTHS if 32 <= n <= 2048)
+"""The values of d: from 32 to 2,048, four per doubling."""
 KERNEL, RADIUS = 3, 16
 QUANTITIES = ("operations", "steps", "memory")
 
@@ -18,6 +18,9 @@ def costs(
     n: int, d: int, kernel: int = KERNEL, radius: int = RADIUS
 ) -> dict[str, tuple[int, int, int]]:
     """By layer: FLOPs, sequential operations, and how many numbers the backward pass needs.
+
+    The layers map ``n`` vectors of ``d`` components to as many vectors. ``kernel`` is the width of
+    the convolution; local attention reaches ``radius`` positions to each side.
 
     As in Table 1, attention is without projections. The operations are those of the example by
     hand in chapter 14. Parameters are not counted. Every layer keeps its inputs; the recurrent
@@ -48,8 +51,8 @@ class CostsFigure(LiveFigure):
     widths = traitlets.List(traitlets.Int()).tag(sync=True)
     kernel = traitlets.Int().tag(sync=True)
     radius = traitlets.Int().tag(sync=True)
-    n = traitlets.Int().tag(sync=True)
-    d = traitlets.Int().tag(sync=True)
+    n = traitlets.Enum(LENGTHS).tag(sync=True)
+    d = traitlets.Enum(WIDTHS).tag(sync=True)
     quantity = traitlets.Enum(QUANTITIES).tag(sync=True)
 
     def __init__(self, *, n: int = 32, d: int = 512, quantity: str = "operations") -> None:

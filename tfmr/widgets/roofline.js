@@ -6,6 +6,7 @@ import { LineChart, Readings } from "./lib/chart.js";
 import { Choice, Range, Select } from "./lib/controls.js";
 import { count, format } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
+import { closest } from "./lib/math.js";
 import { live, useTrait } from "./lib/model.js";
 import { oneOf } from "./lib/state.js";
 import { three } from "./lib/scientific.js";
@@ -37,10 +38,7 @@ function Roofline({ model }) {
   const isMemory = bandwidth * intensity < peak;
 
   // The size whose intensity is closest to the place at which the reader points.
-  const pick = (x) => {
-    const distance = (each) => Math.abs(Math.log10(intensityAt(each)) - x);
-    setSize(sizes.reduce((best, each) => (distance(each) < distance(best) ? each : best), size));
-  };
+  const pick = (x) => setSize(closest(sizes, (each) => Math.abs(Math.log10(intensityAt(each)) - x), size));
   const chart = {
     x: { label: "FLOPs per byte (logarithmic axis)", min: LEAST, max: MOST, show: (power) => tick(10 ** power) },
     y: { label: "TFLOP/s (logarithmic axis)", min: 0.1, max: 2000, log: true, show: tick },

@@ -9,6 +9,7 @@ import traitlets
 from tfmr.complexity import attention_flops
 from tfmr.errors import require
 from tfmr.family.llama import Llama, LlamaConfig
+from tfmr.widgets.costs import LENGTHS
 from tfmr.widgets.figure import LiveFigure
 
 DEVICES = {"A100": (312e12, 1.5e12), "H100": (989e12, 3.35e12)}
@@ -17,7 +18,7 @@ DEVICES = {"A100": (312e12, 1.5e12), "H100": (989e12, 3.35e12)}
 Sources: for the H100 NVIDIA (2023); for the A100 Dao (2023), section 3.1, and Dao et al. (2022),
 figure 1.
 """
-SIZES = (1, 2, 3, *(2**k * quarter // 4 for k in range(2, 14) for quarter in range(4, 8)), 2**14)
+SIZES = (1, 2, 3, *LENGTHS)
 """The sizes of the slider: from 4, four per doubling."""
 
 
@@ -81,6 +82,17 @@ def computations() -> tuple[Computation, ...]:
     )
 
 
+def find_computation(name: str) -> Computation:
+    """The computation of a name.
+
+    Raises:
+        TfmrError: if there is none.
+    """
+    found = {each.name: each for each in computations()}
+    require(name in found, f"computation must be one of {'; '.join(found)}: got {name}")
+    return found[name]
+
+
 class RooflineFigure(LiveFigure):
     """The largest rate of a computation on a device, by its operations per byte.
 
@@ -97,8 +109,8 @@ class RooflineFigure(LiveFigure):
     devices = traitlets.Dict().tag(sync=True)
     sizes = traitlets.List(traitlets.Int()).tag(sync=True)
     computation = traitlets.Unicode().tag(sync=True)
-    device = traitlets.Unicode().tag(sync=True)
-    size = traitlets.Int().tag(sync=True)
+    device = traitlets.Enum(tuple(DEVICES)).tag(sync=True)
+    size = traitlets.Enum(SIZES).tag(sync=True)
 
     def __init__(
         self,
@@ -107,11 +119,7 @@ class RooflineFigure(LiveFigure):
         device: str = "H100",
         size: int = 1,
     ) -> None:
-        names = [each.name for each in computations()]
-        require(
-            computation in names,
-            f"computation must be one of {'; '.join(names)}: got {computation}",
-        )
+        find_computation(computation)
         require(device in DEVICES, f"device must be one of {', '.join(DEVICES)}: got {device}")
         require(
             size in SIZES,
@@ -119,19 +127,23 @@ class RooflineFigure(LiveFigure):
         )
         super().__init__(
             computations=[asdict(each) for each in computations()],
-            devices=DEVICES,
+            devices=dict(DEVICES),
             sizes=list(SIZES),
             computation=computation,
             device=device,
             size=size,
         )
 
+    @traitlets.validate("computation")
+    def _check_computation(self, proposal: traitlets.Bunch) -> str:
+        return find_computation(proposal["value"]).name
+
     def bound(self) -> tuple[float, float, int | None]:
         """FLOPs per byte, the largest rate in FLOP/s, and the least size that arithmetic limits.
 
         The size is ``None`` if memory limits the computation at every size up to the largest.
         """
-        [selected] = [each for each in computations() if each.name == self.computation]
+        selected = find_computation(self.computation)
         peak, bandwidth = DEVICES[self.device]
 
         def rate(size: int) -> tuple[float, float]:

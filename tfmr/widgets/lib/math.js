@@ -23,6 +23,11 @@ export function scale([a, b], [c, d]) {
   return (x) => c + ((x - a) / (b - a || 1)) * (d - c);
 }
 
+/** The one of `values` with the least distance(value); of several, `current` or else the first. */
+export function closest(values, distance, current) {
+  return values.reduce((best, each) => (distance(each) < distance(best) ? each : best), current);
+}
+
 /** About `wanted` round numbers from `low` to `high`. */
 export function ticks(low, high, wanted = 5) {
   const rough = (high - low) / wanted;
