@@ -42,8 +42,10 @@ export function Frame({ title, task, controls, shows, status, lines = [2, 3], ab
   const button = useRef(null);
   const current = useRef(status);
   current.current = status;
-  const compare = () => {
+  const compare = ({ target }) => {
     hideFault();
+    // Typing does not operate the figure yet.
+    if (target.matches("textarea")) return;
     const before = current.current;
     setTimeout(() => current.current === before && tellUnchanged());
   };
@@ -51,7 +53,7 @@ export function Frame({ title, task, controls, shows, status, lines = [2, 3], ab
     if (wasReset) button.current.focus();
   }, []);
   return html`<div class="live" role="group" aria-label="Live figure: ${title}"
-    onInputCapture=${compare} onClickCapture=${(event) => event.target.closest("button:not(.live-tools *)") && compare()}>
+    onInputCapture=${compare} onClickCapture=${(event) => event.target.closest("button:not(.live-tools *)") && compare(event)}>
     <div class="live-head">
       <p class="live-title">${title}</p>
       <div class="live-tools">
