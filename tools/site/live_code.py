@@ -1,4 +1,4 @@
-"""The code of the live figures, and the models that the translator page loads on demand."""
+"""The code of the live figures, and the models that pages load on demand."""
 
 from pathlib import Path
 
