@@ -139,12 +139,17 @@ def test_a_model_that_cannot_be_loaded_leaves_the_stored_result(stage: Stage) ->
     live = stage.show(small())
     before = live.locator(".tra-translation").inner_text()
     live.page.route("**/models/*", lambda route: route.abort())
+    failed = "the site cannot be reached"
     live.get_by_label("Sentence in").focus()
-    expect(live.get_by_role("status")).to_contain_text("the site cannot be reached")
-    expect(live.locator(".tra-translation")).to_have_text(before)
+    expect(live.get_by_role("status")).to_contain_text(failed)
     tokens(live).nth(2).check()
     expect(live.get_by_role("status")).to_contain_text("“courageux” attends most to “brave”")
+    live.get_by_label("Sentence in").press("Enter")
+    expect(live.get_by_role("status")).to_contain_text(failed)
+    expect(live.locator(".tra-translation")).to_have_text(before)
     live.page.unroute("**/models/*")
+    live.get_by_label("Example").focus()
+    expect(live.get_by_role("status")).to_contain_text("“courageux” attends most to “brave”")
     live.get_by_label("Example").select_option(label=SENTENCE)
     expect(live.locator(".tra-translation")).to_have_text("l'enfant achète chaque bel arbre.")
     stage.visit.errors.clear()  # the browser reports the request that failed
@@ -163,6 +168,62 @@ def test_cancel_and_reset(stage: Stage) -> None:
     expect(live.get_by_label("Sentence in")).to_have_value("The brave wolf sings in the garden.")
     expect(live.get_by_role("progressbar")).to_have_count(0)
     page.unroute("**/models/*")
+
+
+def test_the_stored_sentence_is_an_example(stage: Stage) -> None:
+    page = stage.visit.page
+    text = "The wolf sings."
+    assert text not in find_model(NAME).examples
+    held: list[Any] = []
+    page.route("**/models/*", lambda route: held.append(route))
+    live = stage.show(TranslatorFigure(NAME, text, brief=True))
+    before = live.locator(".tra-translation").inner_text()
+    example = live.get_by_label("Example")
+    expect(example.locator("option:checked")).to_have_text(text)
+    example.select_option(label=SENTENCE)
+    expect(live.get_by_role("progressbar")).to_be_visible()
+    example.select_option(label="your own sentence")
+    held[0].continue_()
+    expect(live.get_by_role("progressbar")).to_have_count(0)
+    assert len(held) == 1
+    expect(live.get_by_label("Sentence in")).to_have_value("")
+    expect(live.locator(".tra-translation")).to_have_text(before)
+    example.select_option(label=SENTENCE)
+    expect(live.locator(".tra-translation")).to_have_text("l'enfant achète chaque bel arbre.")
+    example.select_option(label=text)
+    expect(live.locator(".tra-translation")).to_have_text(before)
+    page.unroute("**/models/*")
+
+
+def test_typing_is_not_announced(stage: Stage) -> None:
+    live = stage.show(small())
+    field = live.get_by_label("Sentence in")
+    with live.page.expect_response("**/models/*"):
+        field.focus()
+    expect(live.get_by_role("progressbar")).to_have_count(0)
+    expect(live.get_by_role("status")).to_contain_text("The translation is")
+    before = status(live)
+    press(live.page, "a")
+    live.page.wait_for_timeout(200)
+    assert status(live) == before
+
+
+def test_equal_weights_are_reported(stage: Stage) -> None:
+    figure = small()
+    assert figure.stored is not None
+    source, target = figure.stored["source"], figure.stored["target"]
+    weights = [[0.25, 0.25, 0.1, 0.4 / 3, *[0.0] * (len(source) - 4)] for _ in target]
+    figure.stored = {**figure.stored, "weights": weights}
+    live = stage.show(figure)
+    names = f"“{source[0]}” and “{source[1]}” (0.250 each)"
+    expect(live.get_by_role("status")).to_contain_text(f"“{target[1]}” attends most to {names}.")
+    assert f"“{target[1]}” to “{source[0]}” (0.250)" in repr(figure)
+
+
+def test_a_link_cannot_select_a_search_that_it_does_not_offer(stage: Stage) -> None:
+    live = stage.show(small())
+    live.page.evaluate("() => { location.hash = 'live-stage-1&beam=4'; }")
+    expect(live.get_by_role("status")).to_contain_text("beam")
 
 
 def test_reset_and_looks(stage: Stage) -> None:

@@ -235,6 +235,7 @@ FIGURES: dict[Callable[..., Any], tuple[Callable[[], dict[str, Any]], Rows]] = {
             ({"name": "none"}, "name.*got 'none'"),
             ({"models": ["none"]}, "got 'none'"),
             ({"beam": 2}, "beam.*1.*4.*got 2"),
+            ({"name": "pocket-en-fr", "beam": 4, "brief": True}, "beam.*1.*brief.*got 4"),
         ],
     ),
 }

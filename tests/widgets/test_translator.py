@@ -80,7 +80,7 @@ def test_the_words_of_a_brief_figure_are_those_that_its_model_knows(direction: s
 
 
 @pytest.mark.parametrize("direction", ["en-fr", "en-ko"])
-def test_the_usual_probability_separates_test_sentences_from_shuffled_ones(direction: str) -> None:
+def test_the_least_probability_tells_test_sentences_from_shuffled_ones(direction: str) -> None:
     shipped = find_model(f"pocket-{direction}")
     saved = shipped.load()
     model, tokenizer = saved.model(), saved.tokenizer
@@ -97,8 +97,8 @@ def test_the_usual_probability_separates_test_sentences_from_shuffled_ones(direc
     sentences = [source for source, _ in pocket.split(direction).test[:40]]
     shuffled = [" ".join(sorted(sentence.split()[:-1])) for sentence in sentences[:20]]
     for each in (*shipped.examples, *sentences):
-        assert probability(each) >= shipped.usual, each
-    assert sum(probability(each) < shipped.usual for each in shuffled) >= 10
+        assert probability(each) >= shipped.min_probability, each
+    assert sum(probability(each) < shipped.min_probability for each in shuffled) >= 10
 
 
 def test_an_unknown_word_is_an_error() -> None:

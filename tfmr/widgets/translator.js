@@ -8,7 +8,7 @@ import { html, useState } from "./vendor/preact.js";
 import { Bars, KINDS, WeightMap } from "./weight_map.js";
 import { heat } from "./lib/colour.js";
 import { Choice, Select, Views } from "./lib/controls.js";
-import { count, format, listed } from "./lib/format.js";
+import { count, format, listed, ranking } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
 import { live, useTrait } from "./lib/model.js";
 import { anyText, oneOf } from "./lib/state.js";
@@ -66,9 +66,6 @@ function Result({ result, config }) {
     <${Views} label="View" views=${[["alternatives", alternativesView], ["attention", attentionView]]} />`;
 }
 
-/** The index of the largest number. */
-const largest = (row) => row.indexOf(Math.max(...row));
-
 /** Of a brief figure: where one generated token attends in the source. */
 function Sources({ result: { sourceNames, targetNames, weights }, target, onSelect }) {
   return html`
@@ -104,26 +101,34 @@ function Translator({ model: widget }) {
     setOutcome(stored ? { result } : {});
     translations.run(sentence, (model, source) => translate(model, source, beam), (done) => {
       if (!done.message) setTranslation(done.translation.text);
-      setOutcome(done.message ? done : describe(sentence, done, chosen.usual));
+      // Without a model, what a brief figure shows stays.
+      setOutcome(done.message ? { message: done.message, result: stored && !done.isLoaded ? result : undefined }
+        : describe(sentence, done, chosen.min_probability));
     });
   };
+  const sentences = [...new Set([...(stored ? [stored.text] : []), ...chosen.examples])];
   const chooseExample = (next) => {
+    if (next === "") translations.abandon();
     setText(next);
     if (stored && next !== "") run(next);
   };
 
-  const examples = html`<${Select} label="Example" value=${chosen.examples.includes(text) ? text : ""} onInput=${chooseExample}
-    options=${[["", "your own sentence"], ...chosen.examples.map((each) => [each, each])]} />`;
+  const examples = html`<${Select} label="Example" value=${sentences.includes(text) ? text : ""} onInput=${chooseExample}
+    options=${[["", "your own sentence"], ...sentences.map((each) => [each, each])]} />`;
   const form = html`<${SentenceForm} shipped=${chosen} translations=${translations} text=${text} onInput=${setText}
     onRun=${() => run(text)} verb="translate" rows=${stored ? 1 : 2} isAsked=${!stored} />`;
   const translation = result && html`<p class="tra-translation" lang=${chosen.codes[1]}>${result.text || "(no token)"}</p>
     ${result.notes.map((note) => html`<p class="tra-note" key=${note}>${note}</p>`)}`;
   const quiet = activity !== null;
-  const current = message ?? activity?.text;
+  const current = activity?.text ?? message;
 
   if (stored) {
     const target = Math.min(wantedTarget, (result?.targetNames.length ?? 1) - 1);
-    const loadEarly = () => translations.prepare((failed) => setOutcome((before) => ({ ...before, ...failed })));
+    const loadEarly = () => {
+      if (translations.isLoaded) return;
+      setOutcome((before) => ({ result: before.result }));
+      translations.prepare(({ message: failure }) => setOutcome((before) => ({ ...before, message: failure })));
+    };
     const select = (next) => {
       setTarget(next);
       setOutcome({ result });
@@ -170,15 +175,16 @@ const fromStored = ({ translation, source, target, weights }) =>
 
 /** The status line of a brief figure. */
 function sentenceOf({ text, notes, sourceNames, targetNames, weights }, target) {
-  const key = largest(weights[target]);
+  const row = weights[target];
+  const [keys] = ranking(row, 3);
   return `${notes.length > 0 ? "Doubtful: the" : "The"} translation is “${text}”, and “${targetNames[target]}” `
-    + `attends most to “${sourceNames[key]}” (${three(weights[target][key])}).`;
+    + `attends most to ${listed(keys.map((j) => `“${sourceNames[j]}”`))} (${three(row[keys[0]])}${keys.length > 1 ? " each" : ""}).`;
 }
 
 let made = 0;
 
-/** What the figure shows of a translation; see ShippedModel in translator.py for `usual`. */
-function describe(sentence, { model, source, translation, seconds }, usual) {
+/** What the figure shows of a translation; see ShippedModel in translator.py for `min_probability`. */
+function describe(sentence, { model, source, translation, seconds }, leastProbability) {
   const { tokenizer } = model;
   const { generated, text, finished, steps, maps } = translation;
   const nameOf = (id) => tokens(tokenizer, [id])[0];
@@ -194,9 +200,9 @@ function describe(sentence, { model, source, translation, seconds }, usual) {
       + "length.");
   }
   const probability = Math.exp(steps.reduce((sum, step) => sum + Math.log(step.probability), 0) / steps.length);
-  if (probability < usual) {
+  if (probability < leastProbability) {
     notes.push(`The geometric mean of the token probabilities is ${three(probability)}; for more than 95 % of the test
-      sentences it is at least ${format(usual, 2)}. A low probability can mean that the sentence is unlike those of the training set.`);
+      sentences it is at least ${format(leastProbability, 2)}. A low probability can mean that the sentence is unlike those of the training set.`);
   }
   const heads = maps.cross.at(-1);
   made += 1;
@@ -223,5 +229,5 @@ function describe(sentence, { model, source, translation, seconds }, usual) {
 export const render = live(Translator, (widget) => ({
   name: oneOf(widget.get("models").map(({ name }) => name)),
   text: anyText,
-  beam: oneOf([1, 4]),
+  beam: oneOf(widget.get("stored") ? [1] : [1, 4]),
 }));

@@ -38,7 +38,7 @@ class ShippedModel:
     """What it translates; completes a sentence."""
     examples: tuple[str, ...]
     """Sentences to begin with."""
-    usual: float
+    min_probability: float
     """The geometric mean of the probabilities of the generated tokens is at least this large for
     more than 95 % of the model's test sentences, with greedy decoding."""
 
@@ -64,7 +64,7 @@ class ShippedModel:
             "codes": self.direction.split("-"),
             "about": self.about,
             "examples": list(self.examples),
-            "usual": self.usual,
+            "min_probability": self.min_probability,
             "bytes": len(self.text().encode()),
         }
 
@@ -72,6 +72,10 @@ class ShippedModel:
         self, text: str
     ) -> tuple[list[int], list[int], dict[str, Float[Tensor, "block head query key"]]]:
         """The ids of a sentence and of its greedy translation with ``EOS``, and the maps by kind.
+
+        The kinds are those of :data:`KINDS`: the attention of the encoder, the self-attention of
+        the decoder, and cross-attention. The queries of the decoder are ``BOS`` and the generated
+        tokens.
 
         The model has the rounded weights of the page, and computes in double precision, so that the
         numbers are the same on all machines.
@@ -148,7 +152,8 @@ class TranslatorFigure(LiveFigure):
     Args:
         name: name of the selected model.
         text: the text to translate; by default the model's first example.
-        beam: hypotheses of the beam search; 1 is greedy decoding.
+        beam: hypotheses of the beam search, 1 or 4; 1 is greedy decoding. A brief figure requires
+            1.
         models: names of the models to offer.
         brief: whether the figure is brief; it then offers only the selected model.
 
@@ -163,7 +168,9 @@ class TranslatorFigure(LiveFigure):
     beam = traitlets.Int().tag(sync=True)
     translation = traitlets.Unicode().tag(sync=True)
     stored = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
-    """What a brief figure shows first."""
+    """What a brief figure shows first: ``text`` and its ``translation``, their tokens (``source``
+    and ``target``), and the attention ``weights``, rounded to three decimals, with a row for each
+    target token and a column for each source token. ``words`` are those of the corpus."""
 
     def __init__(
         self,
@@ -177,6 +184,7 @@ class TranslatorFigure(LiveFigure):
         offered = [find_model(each) for each in models]
         require(name in models, f"name must be one of {', '.join(models)}: got {name!r}")
         require(beam in (1, 4), f"beam must be 1 (greedy decoding) or 4: got {beam}")
+        require(not brief or beam == 1, f"beam must be 1 in a brief figure: got {beam}")
         selected = find_model(name)
         text = selected.examples[0] if text is None else text
         super().__init__(
@@ -207,10 +215,10 @@ class TranslatorFigure(LiveFigure):
         found = self.stored
         pairs = []
         for token, row in zip(found["target"], found["weights"], strict=True):
-            weight, key = max(zip(row, found["source"], strict=True))
+            weight, key = max(zip(row, found["source"], strict=True), key=lambda pair: pair[0])
             pairs.append(f"“{token}” to “{key}” ({weight:.3f})")
         return (
-            f"{task} “{found['text']}” is translated as “{found['translation']}” Largest attention "
+            f"{task} Translation of “{found['text']}”: “{found['translation']}”; largest attention "
             f"weights of the generated tokens: {', '.join(pairs)}."
         )
 
@@ -255,7 +263,7 @@ def _stored(shipped: ShippedModel, text: str) -> dict[str, Any]:
     """The translation of a text, with its attention weights, and the words of the corpus."""
     saved = shipped.load()
     tokenizer = saved.tokenizer
-    [translation] = translate(saved.model(), tokenizer, [text])
+    [translation] = translate(saved.model().double(), tokenizer, [text])
     source, target, maps = shipped.attention_maps(text)
     weights = maps["cross"][-1].mean(dim=0)
     return {

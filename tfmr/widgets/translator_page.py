@@ -44,7 +44,7 @@ def translator_page(saved: Checkpoint, name: str, examples: Sequence[str] = ()) 
         "codes": codes if direction != UNKNOWN else ["", ""],
         "about": f"the model was trained on {trained} and translates similar sentences best.",
         "examples": list(examples),
-        "usual": 0,
+        "min_probability": 0,
         "bytes": len(model.encode()),
     }
     state: dict[str, Any] = {
