@@ -25,8 +25,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from benchmarks import record
-from benchmarks.record import Row
-from benchmarks.tables import NOTHING, markdown
+from benchmarks.record import Record, Row
+from benchmarks.tables import NOTHING, Claims, markdown, only
 from tfmr import checkpoint
 from tfmr.data import corpora
 from tfmr.data.corpus import SentencePair
@@ -186,7 +186,7 @@ def scores(outputs: list[str], references: list[str]) -> dict[str, Any]:
 
 def table(rows: list[Row], settings: Row) -> list[str]:
     """BLEU of the models in Python and in the page; size and speed of the page."""
-    quality, speed = [], []
+    quality, speed, doubt = [], [], []
     for row in rows:
         name = f"{row['model']}, {'greedy' if row['beam'] == 1 else 'beam ' + str(row['beam'])}"
         same = f"{row['same']:,}" if "same" in row else NOTHING
@@ -196,6 +196,8 @@ def table(rows: list[Row], settings: Row) -> list[str]:
             sizes = (f"{row[size] / 1e6:.2f}" for size in ("bytes", "bytes_gzip"))
             times = (f"{row[f'seconds_to_{what}']:.2g}" for what in ("read", "first_token"))
             speed.append([name, *sizes, *times, f"{row['tokens_per_second']:,.0f}"])
+        if "probability_of_95_percent" in row:
+            doubt.append([row["model"], f"{row['probability_of_95_percent']:.3f}"])
     header = ["", "size, MB", "compressed, MB", "reading, s", "first token, s", "tokens/s"]
     return [
         "Sentences of the test sets, in their original order, translated by Python with "
@@ -209,7 +211,18 @@ def table(rows: list[Row], settings: Row) -> list[str]:
         "time to read the model from its downloaded file, the median time until the first token, "
         "tokenisation and encoder included, and the tokens per second of the whole translation.",
         markdown(header, speed),
+        "The geometric mean of the probabilities of the generated tokens that the greedy "
+        "translations of 95 % of the sentences reach:",
+        markdown(["", "probability"], doubt),
     ]
+
+
+def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims:
+    """The warning of the page states what more than 95 % of the test sentences reach."""
+    for model in MODELS:
+        row = only(rows, model=model.name, system="page", beam=1)
+        holds = row["probability_of_95_percent"] > model.min_probability
+        yield f"{model.name}: 95 % reach more than {model.min_probability}", holds
 
 
 if __name__ == "__main__":
