@@ -212,12 +212,12 @@ def test_equal_weights_are_reported(stage: Stage) -> None:
     figure = small()
     assert figure.stored is not None
     source, target = figure.stored["source"], figure.stored["target"]
-    weights = [[0.25, 0.25, 0.1, 0.4 / 3, *[0.0] * (len(source) - 4)] for _ in target]
+    weights = [[0.1, 0.25, 0.25, 0.2, *[0.0] * (len(source) - 4)] for _ in target]
     figure.stored = {**figure.stored, "weights": weights}
     live = stage.show(figure)
-    names = f"“{source[0]}” and “{source[1]}” (0.250 each)"
+    names = f"“{source[1]}” and “{source[2]}” (0.250 each)"
     expect(live.get_by_role("status")).to_contain_text(f"“{target[1]}” attends most to {names}.")
-    assert f"“{target[1]}” to “{source[0]}” (0.250)" in repr(figure)
+    assert f"“{target[1]}” to “{source[1]}” (0.250)" in repr(figure)
 
 
 def test_a_link_cannot_select_a_search_that_it_does_not_offer(stage: Stage) -> None:

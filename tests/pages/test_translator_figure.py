@@ -237,9 +237,10 @@ def test_python_can_select_another_model_while_one_is_loaded(stage: Stage) -> No
     page.route("**/models/*", lambda route: None)
     live.get_by_role("button", name="Load the model").click()
     expect(live.get_by_role("progressbar")).to_be_visible()
-    page.unroute("**/models/*")
     page.evaluate("() => window.figure.set('name', 'pocket-en-fr')")
-    translate(live, "The red boxes are not heavy.")
+    live.get_by_label("Sentence in").fill("The red boxes are not heavy.")
+    live.get_by_label("Sentence in").press("Enter")
+    page.unroute("**/models/*")
     expected = TranslatorFigure("pocket-en-fr", "The red boxes are not heavy.").translate()
     expect(live.locator(".tra-translation")).to_have_text(expected)
 
