@@ -220,7 +220,9 @@ def operate(live: Locator) -> None:
         box.press("ArrowLeft")
     for i in range(live.locator("select:visible").count()):
         box = live.locator("select:visible").nth(i)
-        box.select_option(index=min(1, box.locator("option").count() - 1))
+        last = box.locator("option").count() - 1
+        selected = box.evaluate("e => e.selectedIndex")
+        box.select_option(index=min(1, last) if selected != 1 else last)
     # A choice can show other choices.
     choices = live.locator("fieldset.live-choice:visible")
     number = 0
