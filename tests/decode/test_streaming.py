@@ -1,7 +1,7 @@
 """Words that are decoded one token at a time."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.decode.models import TOKENIZER, transformer
@@ -17,6 +17,8 @@ TEXTS = [
     "it's 3.14 — 👩\u200d👩 é",
 ]
 BPE = Tokenizer.train_bpe(TEXTS, 300)
+LINE_BREAK = BPE.encode("a \u2027")[:-1] + BPE.encode("\u0428")[-1:]
+"""A word, a space, and the bytes of U+2028: what seems to begin a second word is white space."""
 
 
 def pieces(tokenizer: Tokenizer, ids: list[int], text: str) -> list[str]:
@@ -34,12 +36,12 @@ def pieces(tokenizer: Tokenizer, ids: list[int], text: str) -> list[str]:
 def test_every_word_is_shown_as_soon_as_it_is_complete(text: str) -> None:
     found = pieces(BPE, BPE.encode(text), canonical(text))
     assert "".join(found) == canonical(text)
-    assert [piece for piece in found if piece] == [
-        *(f"{word} " for word in canonical(text).split()[:-1]), canonical(text).split()[-1]
-    ]  # fmt: skip
+    first, *others = canonical(text).split()
+    assert [piece for piece in found if piece] == [first, *(f" {word}" for word in others)]
 
 
 @settings(max_examples=200)
+@example(LINE_BREAK)
 @given(st.lists(st.integers(3, BPE.vocab_size - 1), max_size=30))
 def test_any_ids_join_to_their_text(ids: list[int]) -> None:
     """Also half characters, line breaks and control characters."""

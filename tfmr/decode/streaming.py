@@ -16,13 +16,14 @@ class StreamDecoder:
     """Decodes ids one at a time, in pieces that join to the text of all ids.
 
     Decoding each id alone loses the spaces between words and splits characters. Here, a word is
-    held back until the space after it is decoded, because the next token may still change it.
+    held back until the next word begins, because the next token may still change it, and so is the
+    space after it: the next word may be bytes that turn out to be white space.
 
     >>> stream = StreamDecoder(Tokenizer.words(["l' ours dort ."], form="pocket"))
     >>> [stream.add(id) for id in (6, 7, 5, 4)], stream.shown
-    (['', '', "l'ours ", ''], "l'ours ")
+    (['', '', "l'ours", ''], "l'ours")
 
-    The last word of a finished text is what follows ``shown``.
+    The end of a finished text is what follows ``shown``.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -35,7 +36,7 @@ class StreamDecoder:
         """The words that are complete now and were not before."""
         self._ids.append(id)
         text = self.tokenizer.detokenise(canonical(self.tokenizer.decode(self._ids)))
-        words = text[len(self.shown) : text.rfind(" ") + 1]
+        words = text.rpartition(" ")[0][len(self.shown) :]
         self.shown += words
         return words
 
