@@ -155,6 +155,7 @@ q3 = Function(
         mask_probe("one padded position", [[1, 1, 0]], 10),
         mask_probe("two sentences", [[1, 1, 1, 1], [1, 1, 0, 0]], 20),
         mask_probe("three sentences", [[1, 0, 0], [1, 1, 0], [1, 1, 1]], 30),
+        Probe("low scores", (torch.tensor([[-20.0, -21.0, 3.0]]), torch.tensor([[1, 1, 0]]) > 0)),
     ),
     mistakes=versions.MASKED_MISTAKES,
 )

@@ -232,6 +232,13 @@ MASKED_MISTAKES = (
         "scores - (~keep).float()",
     ),
     Edit(
+        "the scores of padding are set to a finite number, and a real score can be lower",
+        "Set them to −∞: no score is lower.",
+        "fill",
+        _FILL,
+        "scores.masked_fill(~keep, -10)",
+    ),
+    Edit(
         "the softmax is taken over the batch",
         "The weights of one sentence sum to 1: use the last axis.",
         "softmax",
