@@ -302,7 +302,7 @@ WRONG = {
     ],
     "q3": [
         (by_triangle_alone, "the causal mask alone"),
-        (from_both_sides, "the rows of the padding are hidden"),
+        (from_both_sides, "the padding is hidden as rows of the mask"),
     ],
     "q4": [(values_masked, "")],
     "q5": [(squared_weights, ""), (without_keepdim, "for one row of weights")],

@@ -312,7 +312,7 @@ PADDING_INVERTED = Mistake(
     "padding",
 )
 PADDED_QUERIES = Mistake(
-    "the rows of the padding are hidden, although only its columns should be",
+    "the padding is hidden as rows of the mask instead of columns",
     "Rows are queries and columns are keys; a row that is hidden completely becomes NaN in the "
     "softmax. Hide the padding as a key: keep[:, None, :].",
     "padding",

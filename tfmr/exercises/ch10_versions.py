@@ -192,7 +192,7 @@ TIE_MISTAKES = (
         "output.weight.data = embedding.weight.data",
     ),
     Edit(
-        "the output layer is the wrong way round, and its weight is a transposed copy",
+        "the output layer is the wrong way round, and its weight is a parameter of its own",
         "Give nn.Linear its inputs first, then its outputs; compare the shapes of both weights.",
         "tie",
         f"nn.Linear(d_model, vocab, bias=False)\n    {_TIE}",
