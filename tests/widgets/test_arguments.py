@@ -20,6 +20,7 @@ from tfmr.widgets import (
     ArchitectureFigure,
     AttentionFigure,
     BeamFigure,
+    ContextsFigure,
     CostsFigure,
     GatesFigure,
     GradientFigure,
@@ -89,6 +90,15 @@ FIGURES: dict[Callable[..., Any], tuple[Callable[[], dict[str, Any]], Rows]] = {
             ({"alpha": 2.5}, "alpha.*0.*2.0.*got 2.5"),
             ({"step": -1}, "step.*0.*got -1"),
             ({"sentences": [""]}, "empty|at least"),
+        ],
+    ),
+    ContextsFigure: (
+        dict,
+        [
+            ({"word": "Bank"}, "word must be one of Schläger, Platz, trägt: got Bank"),
+            ({"first": 6}, "first must be from 0 to 5: got 6"),
+            ({"second": -1}, "second must be from 0 to 5: got -1"),
+            ({"place": 5}, "place must be from 0 to 4: got 5"),
         ],
     ),
     CostsFigure: (

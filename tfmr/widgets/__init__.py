@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from tfmr.widgets.architecture import ArchitectureFigure
     from tfmr.widgets.attention import AttentionFigure
     from tfmr.widgets.beam import BeamFigure
+    from tfmr.widgets.contexts import ContextsFigure
     from tfmr.widgets.costs import CostsFigure
     from tfmr.widgets.figure import LiveFigure
     from tfmr.widgets.flow import FlowFigure
@@ -26,6 +27,7 @@ __all__ = [
     "ArchitectureFigure",
     "AttentionFigure",
     "BeamFigure",
+    "ContextsFigure",
     "CostsFigure",
     "FlowFigure",
     "GatesFigure",
