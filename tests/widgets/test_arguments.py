@@ -33,6 +33,7 @@ from tfmr.widgets import (
     SamplingFigure,
     StreamFigure,
     TranslatorFigure,
+    TwoHeadsFigure,
 )
 
 translator = cache(lambda: load_translator(record_path("multi30k-de-en")))
@@ -248,6 +249,15 @@ FIGURES: dict[Callable[..., Any], tuple[Callable[[], dict[str, Any]], Rows]] = {
             ({"name": "pocket-en-fr", "beam": 4, "brief": True}, "beam.*1.*brief.*got 4"),
         ],
     ),
+    TwoHeadsFigure: (
+        dict,
+        [
+            ({"played": "Schach"}, "played.*Tennis, Baseball, Fußball, Gitarre: got Schach"),
+            ({"noun": "Tennis"}, "noun.*Schläger, Ball, Hund, Freund: got Tennis"),
+            ({"query": 8}, "query.*from 0 to 7: got 8"),
+            ({"query": -1}, "query.*from 0 to 7: got -1"),
+        ],
+    ),
 }
 """The arguments of a valid figure, and the messages for arguments that are changed."""
 
@@ -272,6 +282,9 @@ def test_an_invalid_argument_raises(
         (RooflineFigure, "computation", "sort"),
         (RooflineFigure, "device", "P100"),
         (RooflineFigure, "size", 9),
+        (TwoHeadsFigure, "played", "Schach"),
+        (TwoHeadsFigure, "noun", "Tennis"),
+        (TwoHeadsFigure, "query", 8),
     ],
 )
 def test_an_invalid_value_of_a_trait_raises(

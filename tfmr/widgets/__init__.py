@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tfmr.widgets.sampling import SamplingFigure
     from tfmr.widgets.stream import StreamFigure
     from tfmr.widgets.translator import TranslatorFigure
+    from tfmr.widgets.twoheads import TwoHeadsFigure
 
 __all__ = [
     "ArchitectureFigure",
@@ -42,6 +43,7 @@ __all__ = [
     "SamplingFigure",
     "StreamFigure",
     "TranslatorFigure",
+    "TwoHeadsFigure",
 ]
 
 
