@@ -6,9 +6,10 @@ prediction depends on. Therefore each source word is also masked at a single dec
 probability of the word of the reference at this step is recorded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import torch
@@ -230,6 +231,25 @@ def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims
     yield "every seed has every sentence", len(sentences) == len(seeds) * len(SENTENCES)
     right = all(row["translation"] == row["target"] for row in sentences)
     yield "every model translates every sentence as in the reference", right
+    for row in select(sentences, source=SENTENCES[0]):
+        source, target = row["source"].split(), row["target"].split()
+        largest = {w: source[_index(max, row["weights"][i])] for i, w in enumerate(target)}
+        most = {w: source[_index(min, row["without"][i])] for i, w in enumerate(target)}
+        aligned = [largest[word] for word in ("roi", "courageux", "le")]
+        yield (
+            "roi and courageux are aligned, le with the noun",
+            aligned == ["king", "brave", "king"],
+        )
+        yield "ne depends most on not", most["ne"] == "not"
+    total = select(rows, kind="all")
+    yield (
+        "85.2 % and 9.5 % of all words",
+        [round(mean(row[name] for row in total), 3) for name in ("most", "none")] == [0.852, 0.095],
+    )
+
+
+def _index(choose: Callable[[list[float]], float], numbers: list[float]) -> int:
+    return numbers.index(choose(numbers))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from tfmr.errors import TfmrError
 from tfmr.records import record_path
 from tfmr.recurrent import GRUCell, LSTMCell, RNNCell
 from tfmr.widgets import (
+    AlignmentFigure,
     ArchitectureFigure,
     AttentionFigure,
     BeamFigure,
@@ -37,6 +38,7 @@ from tfmr.widgets import (
 )
 
 translator = cache(lambda: load_translator(record_path("multi30k-de-en")))
+ALIGNMENT = json.loads(record_path("alignment.json").read_text("utf-8"))
 REPLAY = json.loads(record_path("replay.json").read_text("utf-8"))
 STREAM = json.loads(record_path("depth-stream.json").read_text("utf-8"))
 Q = [[1.0, 0.0], [0.5, -1.0], [2.0, 1.5]]
@@ -61,6 +63,16 @@ def words(*found: str, count: int = 1) -> dict[str, Any]:
 
 Rows = list[tuple[dict[str, Any], str]]
 FIGURES: dict[Callable[..., Any], tuple[Callable[[], dict[str, Any]], Rows]] = {
+    AlignmentFigure: (
+        lambda: {"record": ALIGNMENT},
+        [
+            ({"record": {**ALIGNMENT, "kind": "replay"}}, "'alignment'.*got 'replay'"),
+            ({"seed": 5}, "seed.*0, 1, 2, 3, 4.*got 5"),
+            ({"sentence": 6}, "sentence.*from 0 to 5.*got 6"),
+            ({"word": 10}, "word.*from 0 to 9.*got 10"),
+            ({"quantity": "scores"}, "quantity.*weights, effects.*got scores"),
+        ],
+    ),
     ArchitectureFigure: (
         lambda: {"models": {"small": vocabulary(50), "base": vocabulary(9)}, "model": "small"},
         [

@@ -9,6 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from tests.widgets.page_engine import Engine, engine
+from tests.widgets.test_packing import unpack
 from tfmr.decode import translate
 from tfmr.decode.beam import length_penalty
 from tfmr.errors import TfmrError
@@ -16,7 +17,8 @@ from tfmr.position import sinusoidal
 from tfmr.special_tokens import EOS
 from tfmr.widgets import FlowFigure
 from tfmr.widgets.flow import BEAM, IN_CHAPTER_12, RANGE, SHOWN, ZERO, Trace, trace
-from tfmr.widgets.heads import DIGITS, MODEL, SENTENCES, UNIT
+from tfmr.widgets.heads import MODEL, SENTENCES
+from tfmr.widgets.packing import UNIT
 from tools import ROOT
 from tools.notebooks import WIDGET_STATE
 
@@ -97,12 +99,6 @@ def test_the_page_computes_the_same_stages(
         assert ours["score"] == pytest.approx(theirs.score, abs=1e-3)
 
 
-def unpack(packed: str, like: torch.Tensor) -> torch.Tensor:
-    """The reverse of ``pack``, in the shape of another tensor."""
-    units = [int(packed[i : i + DIGITS], 36) for i in range(0, len(packed), DIGITS)]
-    return torch.tensor(units, dtype=torch.float64).view(like.shape) / UNIT
-
-
 def test_the_stored_stages_are_those_of_the_model(figure: FlowFigure) -> None:
     stored, found = figure.stored, figure.trace()
     tokenizer = MODEL.load().tokenizer
@@ -110,11 +106,11 @@ def test_the_stored_stages_are_those_of_the_model(figure: FlowFigure) -> None:
     assert stored["source"] == tokenizer.tokens(found.source)
     assert stored["target"] == tokenizer.tokens(found.generated)
     assert stored["translation"] == "A woman is reading a book at the park."
-    stream = (unpack("".join(stored["stream"]), found.stream) - ZERO) * RANGE
+    stream = (unpack("".join(stored["stream"]), found.stream.shape) - ZERO) * RANGE
     assert_close(stream, found.stream, atol=0.005001, rtol=0)
     for kind, maps in found.maps.items():
         packed = "".join("".join(block) for block in stored["maps"][kind])
-        weights = unpack(packed, maps)
+        weights = unpack(packed, maps.shape)
         assert_close(weights, maps, atol=0.5001 / UNIT, rtol=0)
     for step, logits in zip(stored["steps"], found.logits, strict=True):
         probabilities = logits.softmax(dim=-1)

@@ -6,10 +6,12 @@ import math
 import pytest
 import torch
 
+from tests.widgets.test_packing import unpack
 from tfmr.analysis import entropy
 from tfmr.errors import TfmrError
 from tfmr.widgets import HeadsFigure
-from tfmr.widgets.heads import DIGITS, MEASURES, SENTENCES, UNIT, measure, uniform
+from tfmr.widgets.heads import MEASURES, SENTENCES, measure, uniform
+from tfmr.widgets.packing import UNIT
 from tfmr.widgets.translator import KINDS
 
 
@@ -55,8 +57,7 @@ def test_the_stored_maps_are_those_of_the_model(figure: HeadsFigure) -> None:
         for kind in KINDS:
             shape = (3, 4, -1, length.get(kind, len(stored["target"])))
             packed = "".join("".join(block) for block in stored["maps"][kind])
-            units = [int(packed[i : i + DIGITS], 36) for i in range(0, len(packed), DIGITS)]
-            weights = torch.tensor(units, dtype=torch.float64).view(shape) / UNIT
+            weights = unpack(packed, shape)
             torch.testing.assert_close(weights, maps[kind], atol=0.5001 / UNIT, rtol=0)
             assert maps[kind].sum(dim=-1).allclose(torch.ones(1, dtype=torch.float64))
     assert figure.stored[0]["translation"] == "A woman is reading a book at the park."

@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tfmr.widgets.alignment import AlignmentFigure
     from tfmr.widgets.architecture import ArchitectureFigure
     from tfmr.widgets.attention import AttentionFigure
     from tfmr.widgets.beam import BeamFigure
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tfmr.widgets.twoheads import TwoHeadsFigure
 
 __all__ = [
+    "AlignmentFigure",
     "ArchitectureFigure",
     "AttentionFigure",
     "BeamFigure",

@@ -15,7 +15,8 @@ from tfmr.decode import translate
 from tfmr.errors import require
 from tfmr.model import Transformer
 from tfmr.widgets.figure import LiveFigure
-from tfmr.widgets.heads import MODEL, pack
+from tfmr.widgets.heads import MODEL
+from tfmr.widgets.packing import pack
 
 SUBJECT = "Mann"
 """The control in the same sentences; the second word of every translation is its translation."""

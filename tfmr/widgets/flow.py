@@ -14,7 +14,8 @@ from tfmr.errors import require
 from tfmr.model import Transformer
 from tfmr.special_tokens import BOS, EOS
 from tfmr.widgets.figure import LiveFigure
-from tfmr.widgets.heads import MODEL, SENTENCES, pack
+from tfmr.widgets.heads import MODEL, SENTENCES
+from tfmr.widgets.packing import pack
 from tfmr.widgets.translator import send_model
 
 STAGES = (

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 import traitlets
 from jaxtyping import Float
@@ -12,6 +11,7 @@ from torch import Tensor
 from tfmr.analysis import entropy
 from tfmr.errors import require
 from tfmr.widgets.figure import LiveFigure
+from tfmr.widgets.packing import pack
 from tfmr.widgets.translator import KINDS, MODELS, send_model
 
 MODEL = MODELS[0]
@@ -30,10 +30,6 @@ SENTENCES = (
     "Eine Frau liest im Park ein Buch.",
     "Auf der Straße spielt ein alter Mann Gitarre.",
 )
-UNIT = 10_000
-"""A stored attention weight is a whole number of 1 / UNIT."""
-DIGITS = 3
-"""The digits of a stored attention weight, to base 36."""
 
 
 class HeadsFigure(LiveFigure):
@@ -179,9 +175,3 @@ def _stored(text: str) -> dict[str, Any]:
             for kind, found in maps.items()
         },
     }
-
-
-def pack(weights: Float[Tensor, "query key"]) -> str:
-    """The weights as whole numbers of 1 / UNIT, row by row, with DIGITS digits to base 36 each."""
-    units = (weights * UNIT).round().long().flatten().tolist()
-    return "".join(np.base_repr(each, 36).zfill(DIGITS) for each in units)

@@ -12,7 +12,7 @@ export const KINDS = {
   encoder: { name: "encoder self-attention", hue: "encoder" },
 };
 
-/** The reverse of pack() in heads.py: rows of `columns` weights, three digits to base 36 each. */
+/** The reverse of pack() in packing.py: rows of `columns` weights, three digits to base 36 each. */
 export function unpack(text, columns) {
   const weights = Float32Array.from({ length: text.length / 3 }, (_, n) =>
     parseInt(text.slice(3 * n, 3 * n + 3), 36) / 10000);
@@ -57,7 +57,8 @@ export function WeightMap({
     return html`
       ${named && keys.map((name, j) => html`<text key="k${j}"
         transform="translate(${left + (j + 0.5) * cell + 4} ${top - 6}) rotate(-90)">${shorten(name)}</text>`)}
-      ${queries.map((name, i) => html`<g key="q${i}" class="tra-row" onClick=${() => onSelect(i)}>
+      ${queries.map((name, i) => html`<g key="q${i}" class="tra-row" onClick=${() => onSelect(i)}
+        onPointerMove=${({ buttons }) => buttons > 0 && i !== selected && onSelect(i)}>
         ${named && html`<text x=${left - 6} y=${top + (i + 0.5) * cell + 4} text-anchor="end"
           font-weight=${i === selected ? 700 : 400}>${shorten(name)}</text>`}
         <rect class="tra-ground" x=${left} y=${top + i * cell} width=${cell * keys.length} height=${cell} />

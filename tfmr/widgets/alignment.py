@@ -1,0 +1,108 @@
+"""What a recurrent translator attends to at each word, and whether the word depends on it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import traitlets
+
+from tfmr.errors import require
+from tfmr.widgets.figure import LiveFigure
+from tfmr.widgets.packing import pack
+
+QUANTITIES = ("weights", "effects")
+
+
+class AlignmentFigure(LiveFigure):
+    """Attention weights of recurrent translators, beside the effect of masking each source word.
+
+    Args:
+        record: the content of the record ``alignment.json``, which
+            ``python -m benchmarks.alignment`` writes.
+        sentence: index of the sentence that is shown first.
+        seed: the seed of the model that is shown first.
+        word: index of the target word that is selected first; the last one is the
+            end-of-sentence token.
+        quantity: what the map shows, one of :data:`QUANTITIES`.
+
+    Raises:
+        TfmrError: if the record is another one, or an argument is out of range.
+    """
+
+    rows = traitlets.List(traitlets.Dict()).tag(sync=True)
+    sentence = traitlets.Int().tag(sync=True)
+    seed = traitlets.Int().tag(sync=True)
+    word = traitlets.Int().tag(sync=True)
+    """The index of the target word; a shorter sentence shows its last one instead."""
+    quantity = traitlets.Enum(QUANTITIES).tag(sync=True)
+
+    def __init__(
+        self,
+        record: Mapping[str, Any],
+        *,
+        sentence: int = 0,
+        seed: int = 0,
+        word: int = 1,
+        quantity: str = "weights",
+    ) -> None:
+        kind = record.get("kind")
+        require(kind == "alignment", f"expected a record of the kind 'alignment': got {kind!r}")
+        found = [row for row in record["rows"] if "source" in row]
+        self._found: dict[int, list[dict[str, Any]]] = {}
+        for row in found:
+            self._found.setdefault(row["seed"], []).append(row)
+        require(
+            seed in self._found,
+            f"seed must be one of {', '.join(map(str, self._found))}: got {seed}",
+        )
+        last = len(self._found[seed]) - 1
+        require(0 <= sentence <= last, f"sentence must be from 0 to {last}: got {sentence}")
+        last = len(self._found[seed][sentence]["probability"]) - 1
+        require(0 <= word <= last, f"word must be from 0 to {last}: got {word}")
+        require(
+            quantity in QUANTITIES,
+            f"quantity must be one of {', '.join(QUANTITIES)}: got {quantity}",
+        )
+        super().__init__(
+            rows=list(map(_stored, found)),
+            sentence=sentence,
+            seed=seed,
+            word=word,
+            quantity=quantity,
+        )
+
+    def values(self) -> dict[str, Any]:
+        """The numbers of the selected target word.
+
+        Returns:
+            ``source``, the source words; ``target``, the selected word; ``probability``, its
+            probability; for each source word ``weights``, its attention weight, and ``without``,
+            the probability of the target word if the source word is masked.
+        """
+        row = self._found[self.seed][self.sentence]
+        at = min(self.word, len(row["probability"]) - 1)
+        return {
+            "source": row["source"].split(),
+            "target": [*row["target"].split(), "end"][at],
+            **{name: row[name][at] for name in ("probability", "weights", "without")},
+        }
+
+    def summary(self) -> str:
+        """The source word with the largest weight for the selected target word, and its effect."""
+        found = self.values()
+        weight, source, without = max(
+            zip(found["weights"], found["source"], found["without"], strict=True)
+        )
+        return (
+            f"what {len(self._found)} recurrent translators attend to at each word of "
+            f"{len(self._found[self.seed])} sentences. With seed {self.seed}, "
+            f"“{found['target']}” attends most to “{source}” ({weight:.3f}); if “{source}” is "
+            f"masked, its probability is {without:.3f} instead of {found['probability']:.3f}."
+        )
+
+
+def _stored(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A sentence of one model as the state has it."""
+    matrices = {name: pack(torch.tensor(row[name])) for name in ("weights", "without")}
+    names = ("seed", "source", "target", "probability")
+    return {name: row[name] for name in names} | matrices
