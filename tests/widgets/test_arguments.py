@@ -23,6 +23,7 @@ from tfmr.widgets import (
     BeamFigure,
     ContextsFigure,
     CostsFigure,
+    DependenceFigure,
     GatesFigure,
     GradientFigure,
     HeadsFigure,
@@ -123,6 +124,14 @@ FIGURES: dict[Callable[..., Any], tuple[Callable[[], dict[str, Any]], Rows]] = {
                 {"quantity": "time"},
                 "quantity.*operations, steps, memory: got time",
             ),
+        ],
+    ),
+    DependenceFigure: (
+        dict,
+        [
+            ({"family": "GPT"}, "family.*encoder only, decoder only.*got GPT"),
+            ({"position": 6}, "position.*from 0 to 5.*got 6"),
+            ({"position": -1}, "position.*from 0 to 5.*got -1"),
         ],
     ),
     GatesFigure: (
@@ -291,6 +300,8 @@ def test_an_invalid_argument_raises(
     [
         (CostsFigure, "n", 9),
         (CostsFigure, "d", 16),
+        (DependenceFigure, "family", "GPT"),
+        (DependenceFigure, "position", 6),
         (RooflineFigure, "computation", "sort"),
         (RooflineFigure, "device", "P100"),
         (RooflineFigure, "size", 9),

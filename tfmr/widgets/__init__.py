@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tfmr.widgets.beam import BeamFigure
     from tfmr.widgets.contexts import ContextsFigure
     from tfmr.widgets.costs import CostsFigure
+    from tfmr.widgets.dependence import DependenceFigure
     from tfmr.widgets.figure import LiveFigure
     from tfmr.widgets.flow import FlowFigure
     from tfmr.widgets.gates import GatesFigure
@@ -32,6 +33,7 @@ __all__ = [
     "BeamFigure",
     "ContextsFigure",
     "CostsFigure",
+    "DependenceFigure",
     "FlowFigure",
     "GatesFigure",
     "GradientFigure",
