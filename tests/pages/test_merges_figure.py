@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
+from tests.pages.conftest import Visit
 from tests.pages.live import Stage, press, status
 from tests.widgets.test_merges import WORDS
 from tfmr.widgets import MergesFigure
@@ -73,6 +74,15 @@ def test_counts_are_spelled_out_and_a_tie_is_a_tie(live: Locator) -> None:
     assert live.locator(".mer-reason").inner_text() == (
         "“a b” is the most frequent pair (twice), so it is merged next."
     )
+
+
+@pytest.mark.parametrize("width", [1024, 1280, 390])
+def test_the_first_view_shows_the_whole_explanation(visit: Visit, width: int) -> None:
+    page = visit.open("11-training.html", width=width)
+    boxes = page.locator(".mer-box")
+    cut = "all => all.filter(e => e.scrollHeight > e.clientHeight).map(e => e.ariaLabel)"
+    assert boxes.count() == 4
+    assert boxes.evaluate_all(cut) == []
 
 
 def test_examples_own_words_and_an_own_word(live: Locator) -> None:

@@ -78,8 +78,8 @@ def test_by_mouse(phone_stage: Stage) -> None:
     figure = sampling_figure()
     live = phone_stage.show(figure)
     agree(live, figure)
-    live.get_by_role("button", name="Sample 100").click()
-    live.get_by_role("button", name="Sample 1", exact=True).click()
+    live.get_by_role("button", name="Draw 100").click()
+    live.get_by_role("button", name="Draw 1", exact=True).click()
     slider(live, "Temperature").fill("1.5")
     slider(live, "Top-p").fill("0.9")
     figure.set_state({"draws": 101, "temperature": 1.5, "top_p": 0.9})
@@ -145,6 +145,15 @@ def test_one_token_remains_and_no_change_is_announced(stage: Stage) -> None:
     expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
     figure.set_state({"top_k": 1, "temperature": 2.0})
     agree(live, figure)
+
+
+def test_the_buttons_remain_beside_the_table(stage: Stage) -> None:
+    live = stage.show(sampling_figure())
+    controls = live.locator(".live-controls").bounding_box()
+    last = live.get_by_role("button", name="New seed").bounding_box()
+    assert controls is not None
+    assert last is not None
+    assert last["x"] + last["width"] <= controls["x"] + controls["width"] + 1
 
 
 def test_reset_and_looks(stage: Stage) -> None:

@@ -170,8 +170,8 @@ function SamplingBench({ model }) {
       show=${(value) => (value === 1 ? "all" : two(value))} />
     <${Select} label="Computation of" value=${row} onInput=${setRow} options=${tokens.map((token, i) => [i, token])} />
     <span class="live-buttons">
-      <${Button} label="Sample 1" onClick=${() => setDraws(Math.min(MAX_DRAWS, draws + 1))} />
-      <${Button} label="Sample 100" onClick=${() => setDraws(Math.min(MAX_DRAWS, draws + 100))} />
+      <${Button} label="Draw 1" onClick=${() => setDraws(Math.min(MAX_DRAWS, draws + 1))} />
+      <${Button} label="Draw 100" onClick=${() => setDraws(Math.min(MAX_DRAWS, draws + 100))} />
       <${Button} label="New seed" onClick=${() => setSeed(seed + 1)} />
     </span>`;
 
