@@ -6,6 +6,7 @@ import pytest
 import torch
 from playwright.sync_api import Locator, expect
 
+from tests.pages.conftest import Visit
 from tests.pages.live import Stage, choose, numbers, press, status
 from tests.pages.test_translator_figure import PATIENCE, bars
 from tfmr.widgets import HeadsFigure
@@ -18,6 +19,8 @@ NAMES = {
     "self": "Decoder self-attention",
     "cross": "Cross-attention",
 }
+FIRST = 4
+"""The query that is shown first."""
 OWN = "Zwei kleine Hunde laufen am Strand durch das Wasser."
 
 
@@ -65,7 +68,7 @@ def test_stored_maps_are_shown_without_a_download(stage: Stage) -> None:
     figure = HeadsFigure()
     live = stage.show(figure)
     choose(live, "Head", "all heads")
-    agree(live, figure, 0)
+    agree(live, figure, FIRST)
     for kind, block, head, query, name in (
         ("encoder", 1, 2, 3, "entropy in nats"),
         ("self", 2, 0, 2, "weight on the next token"),
@@ -111,24 +114,24 @@ def test_any_sentence_is_computed_in_the_page(phone_stage: Stage) -> None:
     live.get_by_label("Sentence in German").focus()
     press(page, "Control+A")
     page.keyboard.type(OWN)
-    agree(live, figure, 0)
+    agree(live, figure, FIRST)
     press(page, "Enter")
     selector = live.get_by_label("Sentence", exact=True)
     expect(selector).to_contain_text("your own sentence", timeout=PATIENCE)
     figure.text = OWN
-    agree(live, figure, 0)
+    agree(live, figure, FIRST)
     choose(live, "Head", "all heads")
     radio(live, "encoder", 1, 2).focus()
     press(page, "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight")
     figure.block = 2
-    agree(live, figure, 0)
+    agree(live, figure, FIRST)
     live.get_by_label("Sentence in German").fill(" ")
     live.get_by_role("button", name="Compute the maps").click()
     assert status(live) == "There is nothing to translate: type a sentence."
-    agree(live, figure, 0)
+    agree(live, figure, FIRST)
     selector.select_option(label=SENTENCES[1])
     figure.text = SENTENCES[1]
-    agree(live, figure, 0)
+    agree(live, figure, FIRST)
 
 
 def compute(live: Locator, text: str) -> None:
@@ -225,6 +228,42 @@ def test_the_status_names_the_largest_head_and_a_tie(stage: Stage) -> None:
     tied = {**stored["maps"], "encoder": [blocks[0], blocks[1], [blocks[1][2], *blocks[2][1:]]]}
     figure.stored = [{**stored, "maps": tied}]
     assert "block 2, head 3 and block 3, head 1 (0.58 each)." in status(stage.show(figure))
+
+
+def test_the_first_query_has_a_previous_token(stage: Stage) -> None:
+    live = stage.show(HeadsFigure())
+    assert live.get_by_label("Query").evaluate("e => e.selectedOptions[0].text") == "Park"
+    assert status(live).startswith("“Park” attends most to “im” (0.876).")
+
+
+def test_all_heads_are_shown_with_a_measure_that_the_selected_one_has(stage: Stage) -> None:
+    live = stage.show(HeadsFigure())
+    choose(live, "Head", "word alignment")
+    choose(live, "Head", "all heads")
+    assert status(live).startswith("Block 3, head 1: the mean entropy in nats is ")
+    choose(live, "Head", "previous token")
+    live.get_by_role("radio", name="all heads").focus()
+    choose(live, "Head", "all heads")
+    assert status(live).startswith("Block 2, head 3: the mean entropy in nats is ")
+
+
+def test_all_heads_are_labelled_and_the_map_is_whole(visit: Visit) -> None:
+    live = visit.open("13-inside-a-trained-model.html").locator(".live")
+    height = live.evaluate("e => e.offsetHeight")
+    choose(live, "Head", "all heads")
+    labels = [f"head {n}" for n in range(1, 5)] + [f"block {n}" for n in range(1, 4)]
+    for group in live.locator(".heads-kind").all():
+        assert group.locator("i").all_inner_texts() == labels
+    column = "all => new Set(all.map(e => e.getBoundingClientRect().x)).size"
+    assert live.locator(".heads-kind").first.locator("label").evaluate_all(column) == 4
+    radio(live, "cross", 2, 0).check()
+    box = live.locator(".heads-all .heads-map")
+    for sentence in SENTENCES:
+        live.get_by_label("Sentence", exact=True).select_option(label=sentence)
+        for size in ("Height", "Width"):
+            expect(box).to_have_js_property(f"scroll{size}", box.evaluate(f"e => e.client{size}"))
+        assert live.locator(".heads-all").evaluate("e => e.scrollHeight <= e.clientHeight")
+        assert live.evaluate("e => e.offsetHeight") == height
 
 
 def test_reset_and_looks(stage: Stage) -> None:

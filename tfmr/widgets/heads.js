@@ -16,6 +16,9 @@ import { anyText, flag, oneOf, whole } from "./lib/state.js";
 
 const ORDER = ["encoder", "self", "cross"];
 
+/** The query that is shown first: “Park”, which has a previous token. */
+const FIRST_QUERY = 4;
+
 /** Heads to begin with, and what the chapter has measured of each. */
 const GUIDE = [
   { name: "previous token", kind: "encoder", block: 1, head: 2,
@@ -103,13 +106,14 @@ function Gallery({ kind, group, maps, values, selected, onSelect }) {
   const { name, hue } = KINDS[kind];
   return html`<fieldset class="live-choice heads-kind" style=${{ "--heads": maps[0].length }}>
     <legend>${name[0].toUpperCase()}${name.slice(1)}</legend>
-    ${maps.flatMap((block, b) => block.map((weights, h) => {
+    ${maps[0].map((_, h) => html`<i key=${h} aria-hidden="true">head ${h + 1}</i>`)}
+    ${maps.flatMap((block, b) => [html`<i key=${`b${b}`} aria-hidden="true">block ${b + 1}</i>`, ...block.map((weights, h) => {
       const value = values ? two(values[b][h]) : "–";
       return html`<label key="${b},${h}"><input type="radio" name=${group}
         aria-label=${`${placeOf([b, h])}: ${values ? value : `no value –`}`}
         checked=${selected !== null && selected[0] === b && selected[1] === h} onInput=${() => onSelect(b, h)} />
         <span><${SmallMap} weights=${weights} hue=${hue} /><b>${value}</b></span></label>`;
-    }))}
+    })])}
   </fieldset>`;
 }
 
@@ -167,7 +171,7 @@ function Heads({ model: widget }) {
   const [head, setHead] = useTrait(widget, "head");
   const [measure, setMeasure] = useTrait(widget, "measure");
   const [overview, setOverview] = useTrait(widget, "overview");
-  const [wantedQuery, setQuery] = useState(0);
+  const [wantedQuery, setQuery] = useState(FIRST_QUERY);
   const [{ result, message }, setOutcome] = useState({});
   const translations = useTranslations(widget, shipped.name);
   const group = useId();
@@ -200,6 +204,7 @@ function Heads({ model: widget }) {
   const guide = GUIDE.findIndex((each) => each.kind === kind && each.block === block && each.head === head);
   const follow = (next) => {
     setOverview(next === "all");
+    if (next === "all" && !MEASURES[measure].kinds.includes(kind)) setMeasure("entropy");
     if (GUIDE[next]) select(GUIDE[next].kind, GUIDE[next].block, GUIDE[next].head);
   };
   const inputs = [SPECIAL[BOS], ...shown.target.slice(0, -1)];
