@@ -6,11 +6,22 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
+from tests.pages.conftest import Visit
 from tests.pages.live import Stage, choose, numbers, press, status
 from tests.widgets.test_beam import SENTENCES, figure
 from tfmr.decode import length_penalty
 from tfmr.widgets import BeamFigure
 from tfmr.widgets.beam import BEAMS
+
+COVERED = """svg => {
+    const boxes = (place) => [...svg.querySelectorAll(place)].map(e => [e, e.getBBox()]);
+    const meet = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width
+        && a.y < b.y + b.height && b.y < a.y + a.height;
+    const nodes = boxes(".beam-node rect").map(([, box]) => box);
+    return boxes(":scope > .beam-number").filter(([, box]) => nodes.some(node => meet(box, node)))
+        .map(([e]) => e.textContent);
+}"""
+"""The numbers of pruned candidates that a node covers."""
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +120,7 @@ def test_the_status_says_where_greedy_decoding_parts_and_why_the_search_ends(
     live: Locator,
 ) -> None:
     to_the_end(live)
-    assert "The search ends: 2 of 2 hypotheses finished." in status(live)
+    assert "The search ends: 2 finished (at least 2 needed)." in status(live)
     assert (
         "Greedy decoding selects “▁laughing” instead of “▁are” in step 3 and reaches a score of "
         "−1.23." in status(live)
@@ -122,6 +133,28 @@ def test_the_status_says_where_greedy_decoding_parts_and_why_the_search_ends(
     assert "The search ends: no live hypothesis can score above" in status(live)
     live.get_by_role("button", name="Next").click()
     expect(live.get_by_role("status")).to_have_text(re.compile("^Unchanged: The search ends"))
+
+
+def test_scores_that_differ_are_not_shown_as_equal(live: Locator) -> None:
+    live.get_by_label("Source sentence").select_option(label=SENTENCES[2])
+    choose(live, "Beam", "4")
+    live.get_by_role("slider", name="Penalty").fill("1.4")
+    to_the_end(live)
+    assert "The search ends: 5 finished (at least 4 needed)." in status(live)
+    assert "“A woman waits.”, score −0.887, " in status(live)
+    assert status(live).endswith(" and reaches a score of −0.889.")
+    scores = live.locator(".beam-finished td").all_inner_texts()
+    assert scores[:2] == ["−0.887", "−0.889"]
+    expect(live.locator(".beam-node.beam-best text")).to_have_text("−0.887")
+
+
+def test_a_short_search_fits_beside_the_controls(visit: Visit) -> None:
+    live = visit.open("12-decoding.html").locator("#live-12-decoding-1 .live")
+    to_the_end(live)
+    assert live.locator(".beam-tree").evaluate("e => e.scrollWidth <= e.clientWidth")
+    pruned = live.locator(".beam-tree svg > .beam-number")
+    assert set(pruned.all_text_contents()) == {"×", "×2"}
+    assert live.locator(".beam-tree svg").evaluate(COVERED) == []
 
 
 def test_reset_and_looks(stage: Stage, live: Locator) -> None:

@@ -15,13 +15,20 @@ const VERDICTS = ["pruned", "live", "finished"];
 const EOS = "<eos>";
 
 /** Pixels of the drawing: a step, a node of two lines and of one, a rank, the header. */
-const STEP = 94;
-const NODE = { width: 74, height: 32 };
+const STEP = 76;
+const NODE = { width: 58, height: 32 };
 const LEAF = 19;
 const ROW = 35;
 const TOP = 18;
 
 const two = (number) => format(number, 2);
+
+/** How scores are shown: with a third decimal if two that differ would be equal with two. */
+function formatOf(scores) {
+  const digits = new Set(scores.map(two)).size < new Set(scores).size ? 3 : 2;
+  return (score) => format(score, digits);
+}
+
 const quoted = (text) => `“${text}”`;
 
 /** The divisor of a log-probability that compensates for the length of a hypothesis. */
@@ -108,12 +115,13 @@ function Tree({ states, step, beam, isGreedy, selected, onSelect, label }) {
     for (const node of candidates.filter(({ kind }) => kind === PRUNED)) {
       used.set(node.parent, (used.get(node.parent) ?? 0) + 1);
     }
-    used.forEach((n, node) => stubs.push({ n, x: place.get(node).x + NODE.width + 2, y: place.get(node).y + NODE.height - 1 }));
+    used.forEach((n, node) => stubs.push({ n, x: place.get(node).x + NODE.width + 1, y: place.get(node).y + NODE.height - 1 }));
   });
   const shorten = (text) => {
     const fits = Math.floor((NODE.width - (text.startsWith("▁") ? 9 : 3)) / 7);
     return text.length > fits ? `${text.slice(0, fits - 1)}…` : text;
   };
+  const show = formatOf(now.finished.map(({ score }) => score));
   const look = (node) => [isGreedy(node) && "beam-greedy", node === now.best && "beam-best",
     path.has(node) && "beam-path", !kept.has(node) && "beam-dead"].filter(Boolean).join(" ");
   const draw = () => html`
@@ -125,12 +133,12 @@ function Tree({ states, step, beam, isGreedy, selected, onSelect, label }) {
       const middle = (x + at.x) / 2;
       return html`<path key=${node.path} class="beam-edge ${look(node)}" d="M${x} ${y}C${middle} ${y} ${middle} ${end} ${at.x} ${end}" />`;
     })}
-    ${stubs.map(({ n, x, y }, i) => html`<text key="x${i}" class="beam-number" x=${x} y=${y}>×${n}</text>`)}
+    ${stubs.map(({ n, x, y }, i) => html`<text key="x${i}" class="beam-number" x=${x} y=${y}>×${n > 1 ? n : ""}</text>`)}
     ${[...place].map(([node, { x, y, height }]) => html`<g key="n${node.path}" class="beam-node ${look(node)}"
         onClick=${() => node.parent && onSelect(node)}>
       <rect x=${x} y=${y} width=${NODE.width} height=${height} rx="6" />
       ${node.kind === FINISHED
-        ? html`<text x=${x + NODE.width / 2} y=${y + 13.5} text-anchor="middle">${two(node.score)}</text>`
+        ? html`<text x=${x + NODE.width / 2} y=${y + 13.5} text-anchor="middle">${show(node.score)}</text>`
         : html`<text x=${x + NODE.width / 2} y=${y + 13} text-anchor="middle">${shorten(node.token)}</text>
           <text class="beam-number" x=${x + NODE.width / 2} y=${y + 27} text-anchor="middle">${two(node.total)}</text>`}
     </g>`)}`;
@@ -162,12 +170,13 @@ function Candidates({ state, step, alpha, selected, onSelect }) {
 
 /** The finished hypotheses by score, in a box that scrolls. */
 function Finished({ finished, selected, onSelect }) {
+  const show = formatOf(finished.map(({ score }) => score));
   return html`<div class="beam-box" tabindex="0" role="group" aria-label="Finished hypotheses">
   <table class="beam-finished">
     <caption>Finished: score</caption>
     <tbody>${finished.map((node) => html`<tr key=${node.path} class=${node === selected ? "beam-chosen" : ""}
         onClick=${() => onSelect(node)}>
-      <th scope="row">${textOf(node) || "(empty)"}</th><td>${two(node.score)}</td>
+      <th scope="row">${textOf(node) || "(empty)"}</th><td>${show(node.score)}</td>
     </tr>`)}
     ${finished.length === 0 && html`<tr><td>none yet</td></tr>`}</tbody>
   </table></div>`;
@@ -175,23 +184,24 @@ function Finished({ finished, selected, onSelect }) {
 
 /** Whether the search goes on, and why. */
 function verdictOn({ finished, best, bound, reason }, beam) {
-  const some = `${finished.length} of ${beam} ${beam === 1 ? "hypothesis" : "hypotheses"} finished`;
+  const some = `${finished.length} finished (at least ${beam} needed)`;
+  const show = formatOf([bound, ...(best ? [best.score] : [])]);
   if (reason === "beam") return `The search ends: ${some}.`;
   if (reason === "bound") {
-    return `The search ends: no live hypothesis can score above ${two(bound)}, and the best finished one scores ${two(best.score)}.`;
+    return `The search ends: no live hypothesis can score above ${show(bound)}, and the best finished one scores ${show(best.score)}.`;
   }
   if (reason === "length") return "The search ends: the maximum length is reached.";
   if (!best) return `The search goes on: ${some}.`;
-  return `The search goes on: ${some}, and a live one can still reach a score of ${two(bound)}, above ${two(best.score)}.`;
+  return `The search goes on: ${some}, and a live one can still reach a score of ${show(bound)}, above ${show(best.score)}.`;
 }
 
 /** Where the result differs from greedy decoding. */
-function comparison(result, greedy) {
+function comparison(result, greedy, show) {
   if (result.path === greedy.path) return "Greedy decoding gives the same result.";
   const [ours, theirs] = [tokensOf(result), tokensOf(greedy)];
   const at = ours.findIndex((token, i) => token !== theirs[i]);
   return `Greedy decoding selects “${theirs[at]}” instead of “${ours[at]}” in step ${at + 1} and reaches a score of ${
-    two(greedy.score)}.`;
+    show(greedy.score)}.`;
 }
 
 function Beam({ model }) {
@@ -222,10 +232,11 @@ function Beam({ model }) {
   };
 
   const verdict = verdictOn(state, beam);
+  const show = formatOf([result.score, greedy.score]);
   const leading = state.live[0];
   const status = step === last
-    ? `${verdict} Result: ${quoted(textOf(result))}, score ${two(result.score)}, log-probability ${two(result.total)}. ${
-      beam === 1 ? "A beam of 1 is greedy decoding." : comparison(result, greedy)}`
+    ? `${verdict} Result: ${quoted(textOf(result))}, score ${show(result.score)}, log-probability ${two(result.total)}. ${
+      beam === 1 ? "A beam of 1 is greedy decoding." : comparison(result, greedy, show)}`
     : `${step === 0 ? "Before the first step" : `Step ${step}: the most probable live hypothesis is ${
       quoted(textOf(leading))} (${two(leading.total)})`}. ${step === 0 ? `The beam width is ${beam}.` : verdict}`;
   const label = `Tree of the search with a beam of ${beam}, ${step} of ${last} steps. Live: ${
@@ -250,9 +261,9 @@ function Beam({ model }) {
     lines=${[3, 7]}
     task=${html`step to the end, and find where the result departs from the greedy path. Then set <i>α</i> to 0.`}
     shows=${html`A candidate extends a live hypothesis by one token. The most probable unfinished candidates are the
-      live hypotheses of the next step; the others are pruned (×2 stands for two of them). The score of a hypothesis is its
+      live hypotheses of the next step; the others are pruned (× stands for one of them, ×2 for two). The score of a hypothesis is its
       log-probability divided by the length penalty. Finished hypotheses are compared by their score, which favours longer ones as <i>α</i> grows. The
-      search ends when the number of finished hypotheses equals the beam width, when no live one can reach a higher
+      search ends when the number of finished hypotheses reaches the beam width, when no live one can reach a higher
       score than the best finished one, or at the maximum length.`}>
     <div class="beam-drawing"><${Views} label="View" together=${true} views=${[
       ["tree", html`<ul class="beam-legend"><li class="beam-key-greedy">greedy</li><li class="beam-key-path">selected</li>
