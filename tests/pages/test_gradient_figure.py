@@ -1,5 +1,6 @@
 """The gradient through time in the page: every number is the one that tfmr measured."""
 
+import json
 from statistics import median
 
 import pytest
@@ -7,8 +8,10 @@ from playwright.sync_api import Locator, expect
 
 from tests.pages.live import Stage, numbers, press, status
 from tests.pages.test_stream_figure import number
+from tests.widgets.test_gradient import NETWORKS as CELLS
 from tests.widgets.test_gradient import measured_figure
 from tfmr.widgets import GradientFigure
+from tools import ROOT
 
 NETWORKS = 4
 
@@ -29,6 +32,8 @@ def agree(live: Locator, figure: GradientFigure, radius: float, slope: float, le
     """The table and the status line have the numbers of Python."""
     figure.set_state({"radius": radius, "slope": slope, "length": length})
     measured = figure.measured()
+    header = live.locator(".live-readings thead th")
+    expect(header).to_have_text(["network", "median norm", "mean factor per step"])
     rows = live.locator(".live-readings tbody tr")
     assert rows.locator("th").all_inner_texts() == ["formula", *measured]
     for row, norms in zip(rows.all(), ([figure.formula()], *measured.values()), strict=True):
@@ -90,6 +95,29 @@ def test_the_curves_have_the_measured_values(stage: Stage, figure: GradientFigur
     dashed = numbers(str(curves.nth(0).locator("path").get_attribute("d")).replace("L", " ")[1:])
     assert len(dashed) == 2 * 61
     assert chart.locator(".live-mark").count() == 1 + NETWORKS
+
+
+def test_the_text_is_about_the_networks_that_are_shown(
+    stage: Stage, figure: GradientFigure
+) -> None:
+    live = stage.show(figure)
+    assert live.locator(".live-task").inner_text() == (
+        "Try: find the networks with a stable gradient."
+    )
+    assert "LSTM" in str(live.locator(".live-shows").text_content())
+    live = stage.show(GradientFigure({"RNN, untrained": CELLS["RNN, untrained"]}, radius=0.9))
+    assert live.locator(".live-task").inner_text() == (
+        "Try: move the spectral radius from 0.9 to 1.1."
+    )
+    assert "LSTM" not in str(live.locator(".live-shows").text_content())
+
+
+@pytest.mark.parametrize("chapter", ["01-sequences-and-recurrence", "02-gates"])
+def test_the_chapters_begin_where_the_task_does(chapter: str) -> None:
+    notebook = json.loads((ROOT / "book" / f"{chapter}.ipynb").read_text("utf-8"))
+    widgets = notebook["metadata"]["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]
+    states = [widget["state"] for widget in widgets.values()]
+    assert [state["radius"] for state in states if "radius" in state] == [0.9]
 
 
 def test_reset_and_looks(stage: Stage, figure: GradientFigure) -> None:

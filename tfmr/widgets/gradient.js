@@ -31,6 +31,7 @@ function Gradient({ model }) {
   const [length, setLength] = useTrait(model, "length");
 
   const factor = radius * slope;
+  const isGated = model.get("networks").some(({ name }) => !name.startsWith("RNN"));
   const count = distances.indexOf(length) + 1;
   const scaled = model.get("scaled");
   const own = { name: `RNN, radius ${format(radius, 1)}`, curves: scaled[radii.indexOf(radius)] };
@@ -67,8 +68,10 @@ function Gradient({ model }) {
       onInput=${setLength} show=${(value) => `${value} steps`} />`;
 
   return html`<${Frame} title="Gradient through time" controls=${controls} lines=${[2, 4]}
-    task="move the spectral radius from 0.9 to 1.1."
-    shows=${html`In a plain RNN, every step multiplies the gradient by about the same factor.
+    task=${isGated ? "find the networks with a stable gradient." : "move the spectral radius from 0.9 to 1.1."}
+    shows=${html`${isGated ? html`With gates, the gradient does not depend on one factor alone. Along the cell state of an LSTM, every step
+      multiplies it by the forget gate: with a bias of 5, the gate is close to 1 and the gradient is kept for 60 steps. An untrained GRU has
+      gates near one half, so its gradient vanishes. The spectral radius concerns only the formula and the RNN of the second row. ` : ""}In a plain RNN, every step multiplies the gradient by about the same factor.
       Unless this factor is close to 1, the gradient vanishes (here: below 0.01) or explodes (above 100) over many steps.
       The formula (dashed) uses one slope of the tanh for all steps: lower the slope until the dashed line meets the
       orange curves. With noise as the input, the slope varies and is below 1, so the gradient of the measured RNN
@@ -78,8 +81,8 @@ function Gradient({ model }) {
     status=${`After ${length} steps, the formula gives ${formula} = ${three(end)}: the gradient ${behaviour(end)}. The median norm for “${
       own.name}” is ${three(networks[0].end)}: it ${behaviour(networks[0].end)}.`}>
     <${LineChart} label=${`Gradient norm against the distance, ${ending}`} ...${chart} legend=${false}
-      height=${(width) => (width < 360 ? 148 : 190)} />
-    <${Readings} caption=${`Gradient norm after ${length} steps`} columns=${["network", "median norm", "factor per step"]}
+      height=${(width) => (width < 360 ? 132 : 190)} />
+    <${Readings} caption=${`Gradient norm after ${length} steps`} columns=${["network", "median norm", "mean\u00a0factor per\u00a0step"]}
       rows=${rows.map(({ name, hue, dash, end: norm }) => ({ name, hue, dash,
         cells: [three(norm), format(norm ** (1 / length), 3)] }))} />
   <//>`;
