@@ -62,6 +62,9 @@ def check_tokens(live: Locator, found: Trace) -> None:
 def check_embeddings(live: Locator, found: Trace, token: int) -> None:
     """The stored numbers have two decimals, and their difference with the position is shown."""
     select(live, source_token=token)
+    name = MODEL.load().tokenizer.tokens(found.source)[token]
+    caption = live.locator(".flow-numbers caption").inner_text()
+    assert caption == f"“{name}”, token {token + 1}: {SHOWN} of 128 dimensions"
     total = found.stream[0][token]
     position = sinusoidal(token + 1, 128)[token].double()
     expected = [each[:SHOWN].tolist() for each in (total - position, position, total)]
@@ -78,7 +81,12 @@ def check_attention(live: Locator, found: Trace, kind: str, query: int) -> None:
     tokens = MODEL.load().tokenizer.tokens
     source, target = tokens(found.source), tokens(found.generated)
     keys = ["<bos>", *target[:-1]] if kind == "self" else source
-    name = "source_token" if kind == "encoder" else "output_step"
+    name = {"encoder": "source_token", "self": "input_token"}.get(kind, "output_step")
+    tokens_of = {"encoder": source, "self": ["<bos>", *target[:-1]]}.get(kind, target)
+    options = live.get_by_label(name.replace("_", " ").capitalize(), exact=True)
+    assert options.locator("option").all_inner_texts() == [
+        f"{i}: {token}" for i, token in enumerate(tokens_of, 1)
+    ]
     for block, head in ((0, 1), (2, 3)):
         select(live, **{name: query}, block=block, head=head)
         weights = found.maps[kind][block, head, query]
@@ -240,6 +248,24 @@ def test_a_message_remains_until_another_stage_is_selected(stage: Stage) -> None
             live.get_by_role("button", name="Next").click()
         expect(live.get_by_role("status")).to_contain_text(f"Stage 2 of 8 of “{SENTENCES[0]}”: ")
         go(live, 1)
+
+
+def test_without_the_model_an_old_result_is_marked(stage: Stage, phone_stage: Stage) -> None:
+    for shown in (stage, phone_stage):
+        live = shown.show(FlowFigure())
+        height = live.evaluate("e => e.offsetHeight")
+        caption = live.locator(".flow-columns .tra-caption")
+        expect(caption).to_have_text("8 tokens and their ids")
+        live.get_by_label("Example").select_option(label=SENTENCES[1])
+        expect(live.get_by_role("status")).to_have_text(
+            f"These are still the stages of “{SENTENCES[0]}”; load the model to see those of the "
+            "selected example."
+        )
+        expect(caption).to_have_text("Previous sentence: 8 tokens and their ids")
+        assert live.locator(".flow-stage").evaluate("e => e.scrollHeight <= e.clientHeight + 1")
+        assert live.evaluate("e => e.offsetHeight") == height
+        live.get_by_label("Example").select_option(label=SENTENCES[0])
+        expect(caption).to_have_text("8 tokens and their ids")
 
 
 def test_a_sentence_that_the_reader_will_type_is_not_computed(stage: Stage) -> None:

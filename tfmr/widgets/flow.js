@@ -101,10 +101,10 @@ function Numbers({ label, columns, rows, text, colour }) {
   </table>`;
 }
 
-/** The text field and the tokens. */
-function Tokens({ form, shown }) {
+/** The text field and the tokens. `isOld`: whether the tokens are those of another text. */
+function Tokens({ form, shown, isOld }) {
   return html`<div class="flow-columns">${form}
-    <div><p class="tra-caption">${count(shown.ids.length)} tokens and their ids</p>
+    <div><p class="tra-caption">${isOld && "Previous sentence: "}${count(shown.ids.length)} tokens and their ids</p>
       <ol class="tra-chips">${shown.source.map((name, i) => html`<li key=${i}>${name}
         <b>${shown.ids[i]}</b></li>`)}</ol></div>
   </div>`;
@@ -121,7 +121,7 @@ function Embeddings({ shown, token, setToken }) {
     <${Strips} names=${shown.source} vectors=${vectors} selected=${token} onSelect=${setToken}
       label=${`The sums of embedding and position: a row for each of ${shown.source.length} tokens, a column for each of `
         + `${d} dimensions. ${quoted(shown.source[token])} begins with ${vectors[token].slice(0, 3).map(two).join(", ")}.`} />
-    <${Numbers} label=${`${quoted(shown.source[token])}, position ${token}: ${SHOWN} of ${d} dimensions`}
+    <${Numbers} label=${`${quoted(shown.source[token])}, token ${token + 1}: ${SHOWN} of ${d} dimensions`}
       columns=${firstOf(SHOWN).map(([, name]) => name)} rows=${rows.map(([name, row]) => [name, row.slice(0, SHOWN)])}
       text=${two} colour=${(value) => signedHeat(value, 2)} />`;
 }
@@ -267,7 +267,7 @@ const STAGES = [
   {
     name: "decoder heads",
     about: "Each token of the decoder input attends to itself and to the earlier ones; later ones are masked.",
-    controls: ["step", "block", "head"],
+    controls: ["input", "block", "head"],
     section: ["09-decoder.ipynb", "one-sentence-five-predictions", "One sentence, five predictions"],
     figure: oneHead("self"),
     result: ({ shown, block, head, step }) => `The input token ${quoted(namesOf(shown).self[0][step])} attends most to ${
@@ -346,8 +346,11 @@ function Flow({ model: widget }) {
   const choose = (next) => {
     translations.drop();
     setText(next);
-    setOutcome(next === stored.text ? {} : { result });
-    if (isLoaded && next !== "" && next !== stored.text) run(next);
+    const isNew = next !== "" && next !== stored.text;
+    const message = isNew ? `These are still the stages of ${quoted(shown.text)}; load the model to see those of the selected example.`
+      : undefined;
+    setOutcome(next === stored.text ? {} : { result, message });
+    if (isLoaded && isNew) run(next);
   };
   const move = (next) => setStage(clamp(next, 1, STAGES.length));
 
@@ -356,13 +359,14 @@ function Flow({ model: widget }) {
       options=${[["", "your own sentence"], ...examples.map((each) => [each, each])]} />`,
     token: html`<${Select} key="token" label="Source token" value=${token} onInput=${setToken} options=${numbered(shown.source)} />`,
     step: html`<${Select} key="step" label="Output step" value=${step} onInput=${setStep} options=${numbered(shown.target)} />`,
+    input: html`<${Select} key="input" label="Input token" value=${step} onInput=${setStep} options=${numbered(namesOf(shown).self[0])} />`,
     block: html`<${Select} key="block" label="Block" value=${block} onInput=${setBlock} options=${firstOf(shown.maps.encoder.length)} />`,
     head: html`<${Select} key="head" label="Head" value=${head} onInput=${setHead} options=${firstOf(shown.maps.encoder[0].length)} />`,
   };
   const form = html`<${SentenceForm} shipped=${shipped} translations=${translations} text=${text} onInput=${setText}
     onRun=${() => run(text)} verb="run" rows=${1} />`;
   const drawings = [
-    () => html`<${Tokens} form=${form} shown=${shown} />`,
+    () => html`<${Tokens} form=${form} shown=${shown} isOld=${text !== shown.text} />`,
     () => html`<${Embeddings} shown=${shown} token=${token} setToken=${setToken} />`,
     () => html`<${Attention} ...${state} kind="encoder" query=${token} onSelect=${setToken} />`,
     () => html`<${EncoderOutput} shown=${shown} token=${token} setToken=${setToken} />`,
@@ -387,7 +391,8 @@ function Flow({ model: widget }) {
   return html`<${Frame} above title="From tokens to beam search" controls=${controls} quiet=${activity !== null}
     task=${html`press <i>Next</i> seven times, then type a sentence of your own at stage 1.`}
     shows=${html`The trained German–English translator computes every number. The decoder input is the greedy
-      translation; ▁ marks the space before a word. In stage 4, <i>added</i> is the norm of what a block adds to
+      translation; ▁ marks the space before a word. Tokens are numbered from 1, positions from 0. The weights are rounded to 8 bits, so scores
+      differ slightly from those of Chapter 12. In stage 4, <i>added</i> is the norm of what a block adds to
       the stream. Nothing that you type leaves your browser.`}
     status=${status}>
     <div class="flow-stage" key=${number} role="group" aria-label=${`Stage ${number}: ${stage.name}`}

@@ -173,11 +173,14 @@ function Translator({ model: widget }) {
 const fromStored = ({ translation, source, target, weights }) =>
   ({ text: translation, notes: [], sourceNames: source, targetNames: target, weights });
 
+/** How the status line begins; a note is a reason to doubt the translation. */
+const opening = (notes) => (notes.length > 0 ? "Doubtful: the" : "The");
+
 /** The status line of a brief figure. */
 function sentenceOf({ text, notes, sourceNames, targetNames, weights }, target) {
   const row = weights[target];
   const [keys] = ranking(row, 3);
-  return `${notes.length > 0 ? "Doubtful: the" : "The"} translation is “${text}”, and “${targetNames[target]}” `
+  return `${opening(notes)} translation is “${text}”, and “${targetNames[target]}” `
     + `attends most to ${listed(keys.map((j) => `“${sourceNames[j]}”`))} (${three(row[keys[0]])}${keys.length > 1 ? " each" : ""}).`;
 }
 
@@ -221,7 +224,7 @@ function describe(sentence, { model, source, translation, seconds }, leastProbab
       alternatives: alternatives.map((each) => [nameOf(each.id), each.probability]),
     })),
   };
-  const status = `The translation is “${text}”: ${count(source.length)} source tokens and `
+  const status = `${opening(notes)} translation is “${text}”: ${count(source.length)} source tokens and `
     + `${count(generated.length)} generated tokens in ${format(seconds, 2)} seconds.`;
   return { result, status };
 }
