@@ -25,19 +25,20 @@ def agree(live: Locator, n: int, d: int, quantity: str = "operations") -> None:
     assert rows.locator("th").all_inner_texts() == NAMES
     for row, values in zip(rows.all(), expected.values(), strict=True):
         shown = [number(text) for text in row.locator("td").all_inner_texts()]
-        assert shown == pytest.approx(values, rel=0.06)
+        assert shown == pytest.approx(values, rel=0.005)
     line = status(live)
     order = "is below" if n < d else "is above" if n > d else "equals"
     assert line.startswith(f"n = {n:,} {order} d = {d:,}. ")
     ratios = [a / b for a, b in zip(expected["self-attention"], expected["recurrent"], strict=True)]
     found = re.findall(r"(operations|steps|memory) (\S+?)( \(equal\))?[,.](?= |$)", line)
     assert [name for name, _, _ in found] == list(QUANTITIES)
-    assert [number(ratio) for _, ratio, _ in found] == pytest.approx(ratios, rel=0.05)
+    assert [number(ratio) for _, ratio, _ in found] == pytest.approx(ratios, rel=0.006)
     assert [equal != "" for _, _, equal in found] == [ratio == 1 for ratio in ratios]
     at = QUANTITIES.index(quantity)
     drawn = [(math.log10(n), math.log10(values[at])) for values in expected.values()]
     if quantity != "steps":
         drawn.insert(0, (math.log10(d), math.log10(costs(d, d)["recurrent"][at])))
+    assert live.locator(".live-guide").count() == len({x for x, _ in drawn})
     marks = live.locator(".live-mark").all()
     for mark, expected_place in zip(marks, drawn, strict=True):
         assert place(live, mark) == pytest.approx(expected_place, abs=0.03)

@@ -1,6 +1,7 @@
 """The roofline in the page: every number is that of Python, by mouse and by keyboard."""
 
 import math
+import re
 
 import pytest
 from playwright.sync_api import Locator, expect
@@ -21,26 +22,44 @@ def slider(live: Locator) -> Locator:
 def agree(live: Locator, figure: RooflineFigure) -> None:
     """The status line, the table and the point have the numbers of Python."""
     intensity, rate, least = figure.bound()
-    peak, bandwidth = DEVICES[figure.device]
+    peak, bandwidth, capacity = DEVICES[figure.device]
     computation, size = NAMES[figure.computation], figure.size
     line = status(live)
     rates = (peak / 1e12, bandwidth / 1e12, peak / bandwidth, rate / 1e12, 100 * rate / peak)
     found = [number(word.rstrip(":,.")) for word in line.split() if word[0].isdigit()]
     assert found[:7] == pytest.approx([size, intensity, *rates], rel=6e-3)
     unit = computation.unit
-    assert line.endswith(
-        f"Memory is the limit up to 16,384 {unit}."
-        if least is None
-        else f"Arithmetic is the limit from {least:,} {unit} on."
+    assert line.count(" is the limit ") == (size > 1), "the first state tells no limit"
+    assert (
+        size == 1
+        or (
+            f"Memory is the limit up to 16,384 {unit}."
+            if least is None
+            else f"Arithmetic is the limit from {least:,} {unit} on."
+        )
+        in line
+    )
+    held = sum(factor * size**power for power, factor in enumerate(computation.held))
+    excess = re.findall(r"The data, (.*?), exceed the memory of (.*?)\.(?= |$)", line)
+    assert [tuple(map(amount, found)) for found in excess] == (
+        [pytest.approx((held, capacity), rel=6e-3)] if held > capacity else []
     )
     limit = "memory" if least is None or size < least else "arithmetic"
     assert f", so {limit} limits the rate" in line
     flops, moved = computation.costs(size)
     rows = live.locator(".live-readings tbody tr").all()
     for row, cost, most in zip(rows, (moved, flops), (bandwidth, peak), strict=True):
-        cells = [number(text.split()[0]) for text in row.locator("td").all_inner_texts()]
-        assert cells == pytest.approx([cost / 1e9, cost / most * 1e6], rel=0.06)
+        texts = row.locator("td").all_inner_texts()
+        assert [amount(text) for text in texts] == pytest.approx([cost, cost / most], rel=6e-3)
+        assert all(1 <= number(text.split()[0]) <= 1000 for text in texts)
     assert place(live) == pytest.approx((math.log10(intensity), math.log10(rate / 1e12)), abs=0.02)
+
+
+def amount(text: str) -> float:
+    """A number with the prefix of its unit: 1.05 GB, 34.9 µs."""
+    value, unit = text.split()
+    prefix = "" if unit in ("s", "B", "FLOP") else unit[0]
+    return number(value) * 10.0 ** (3 * "pnµm kMGT".index(prefix or " ") - 12)
 
 
 def place(live: Locator) -> tuple[float, float]:
@@ -67,7 +86,7 @@ def test_every_computation_has_the_numbers_of_python(stage: Stage, device: str) 
     choose(live, "Device", device)
     for name in NAMES:
         live.get_by_label("Computation").select_option(name)
-        for size in (1, 448, SIZES[-1]):
+        for size in (1, 64, 448, SIZES[-1]):
             slider(live).fill(str(SIZES.index(size)))
             agree(live, RooflineFigure(computation=name, device=device, size=size))
 

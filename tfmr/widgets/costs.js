@@ -30,8 +30,8 @@ function costs(n, d, kernel, radius) {
   ];
 }
 
-const short = (value) => (value < 1e5 ? count(value) : three(value));
-const ratio = (a, b) => (a === b ? "1 (equal)" : three(a / b));
+const short = (value) => (value < 1e5 ? count(value) : three(value, 3));
+const ratio = (a, b) => (a === b ? "1 (equal)" : three(a / b, 3));
 
 function Costs({ model }) {
   const lengths = model.get("lengths");
@@ -56,7 +56,7 @@ function Costs({ model }) {
     y: { label: `${quantity} (logarithmic axis)`, min: Math.min(...ends[0]) / 1.5, max: Math.max(...ends[1]) * 1.5, log: true },
     lines: LOOKS.map((look, i) => ({ ...look, points: lengths.map((length) => [Math.log10(length), of(length)[i][at]]) })),
     marks: [
-      { x: Math.log10(d), y: steps ? NaN : of(d)[0][at] },
+      ...(steps ? [] : [{ x: Math.log10(d), y: of(d)[0][at] }]),
       ...now.map((row) => ({ x: Math.log10(n), y: row[at] })),
     ],
   };
@@ -83,7 +83,7 @@ function Costs({ model }) {
       QUANTITIES.map((name, i) => `${name} ${ratio(attention[i], recurrent[i])}`).join(", ")}.`}>
     <${LineChart} label=${`${quantity} against the length, d = ${count(d)}. At n = ${count(n)}: ${
       LOOKS.map(({ name }, i) => `${name} ${short(now[i][at])}`).join("; ")}.${
-      steps ? "" : ` Self-attention and the recurrent layer are equal at n = ${count(d)}.`}`} ...${chart} onPick=${pick}
+      steps ? "" : ` Self-attention and the recurrent layer are equal at n = ${count(d)}.`}`} ...${chart} onPick=${steps ? undefined : pick}
       legend=${false} height=${(width) => (width < 360 ? 170 : 230)} />
     <${Readings} caption=${`Costs at n = ${count(n)} and d = ${count(d)}`} columns=${["layer", ...QUANTITIES]}
       rows=${LOOKS.map((look, i) => ({ ...look, cells: now[i].map(short) }))} />

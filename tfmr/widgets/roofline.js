@@ -9,7 +9,7 @@ import { Frame } from "./lib/frame.js";
 import { closest } from "./lib/math.js";
 import { live, useTrait } from "./lib/model.js";
 import { oneOf } from "./lib/state.js";
-import { three } from "./lib/scientific.js";
+import { three, withUnit } from "./lib/scientific.js";
 
 const TERA = 1e12;
 /** The axis of the intensity: its exponents of ten. */
@@ -26,9 +26,9 @@ function Roofline({ model }) {
   const [device, setDevice] = useTrait(model, "device");
   const [size, setSize] = useTrait(model, "size");
 
-  const [peak, bandwidth] = devices[device];
+  const [peak, bandwidth, capacity] = devices[device];
   const ridge = peak / bandwidth;
-  const { unit, flops, moved } = computations.find(({ name }) => name === computation);
+  const { unit, flops, moved, held } = computations.find(({ name }) => name === computation);
   const intensityAt = (each) => polynomial(flops, each) / polynomial(moved, each);
   const amount = (each) => `${count(each)} ${each === 1 ? unit.slice(0, -1) : unit}`;
   const intensity = intensityAt(size);
@@ -50,16 +50,20 @@ function Roofline({ model }) {
     marks: [{ x: Math.log10(intensity), y: rate / TERA }],
   };
   const limit = (name, hue, costs, unit, most) => ({ name, hue,
-    cells: [`${three(polynomial(costs, size) / 1e9)} G${unit}`, `${three(polynomial(costs, size) / most * 1e6)} µs`] });
+    cells: [withUnit(polynomial(costs, size), unit), withUnit(polynomial(costs, size) / most, "s")] });
   const limits = [
     limit("memory", "orange", moved, "B", bandwidth),
     limit("arithmetic", "blue", flops, "FLOP", peak),
   ];
   const [most, fastest] = [three(peak / TERA), three(bandwidth / TERA)];
+  // The first state does not tell what the chapter asks the reader to predict.
+  const end = size === sizes[0] ? "" : turn > sizes.at(-1)
+    ? ` Memory is the limit up to ${amount(turn - 1)}.` : ` Arithmetic is the limit from ${amount(turn)} on.`;
+  const needed = polynomial(held, size);
+  const excess = needed > capacity ? ` The data, ${withUnit(needed, "B")}, exceed the memory of ${withUnit(capacity, "B")}.` : "";
   const status = `${amount(size)}: ${three(intensity)} FLOPs per byte, ${isMemory ? "fewer than" : "at least"} ${
     most} ÷ ${fastest} = ${three(ridge)}, so ${isMemory ? "memory" : "arithmetic"} limits the rate to ${
-    three(rate / TERA)} TFLOP/s, ${three(100 * rate / peak)} % of the peak. ${turn > sizes.at(-1)
-    ? `Memory is the limit up to ${amount(turn - 1)}` : `Arithmetic is the limit from ${amount(turn)} on`}.`;
+    three(rate / TERA)} TFLOP/s, ${three(100 * rate / peak)} % of the peak.${end}${excess}`;
 
   const controls = html`
     <div class="roo-computation"><${Select} label="Computation" value=${computation} onInput=${setComputation}
@@ -69,7 +73,7 @@ function Roofline({ model }) {
     <${Choice} label="Device" value=${device} onInput=${setDevice}
       options=${Object.keys(devices).map((name) => [name, name])} />`;
 
-  return html`<${Frame} title="The roofline" controls=${controls} lines=${[2, 5]}
+  return html`<${Frame} title="The roofline" controls=${controls} lines=${[3, 6]}
     task="drag the point to the right, until arithmetic limits the rate."
     shows=${html`A computation takes at least the time of its operations at the peak rate, and at least the time to
       transfer its bytes. The longer of the two times bounds the rate; plotted against the FLOPs per byte,
@@ -79,7 +83,7 @@ function Roofline({ model }) {
       tokens of a text at once, here in one layer, without a mask: stored, its scores and attention weights are each written to
       memory and read again; tiled, they remain on the chip. An addition moves three numbers per operation, whatever the size.
       Numbers have 16 bits. Where no <i>d</i> is given, the sizes are those of Llama 3 8B; only prefill attention has as many
-      key heads as query heads, 32 instead of 8. The capacity of the memory is not considered.`}
+      key heads as query heads, 32 instead of 8. The capacity of the memory does not change the bound; the status line states where the data exceed it.`}
     status=${status}>
     <${LineChart} label=${`Roofline of an ${device}: slope of ${fastest} TB/s up to ${
       three(ridge)} FLOPs per byte, then ${most} TFLOP/s. ${computation}, ${amount(size)}: ${

@@ -12,8 +12,8 @@ from tfmr.family.llama import Llama, LlamaConfig
 from tfmr.widgets.costs import LENGTHS
 from tfmr.widgets.figure import LiveFigure
 
-DEVICES = {"A100": (312e12, 1.5e12), "H100": (989e12, 3.35e12)}
-"""The peak in FLOP/s for 16-bit numbers and the bandwidth in bytes per second.
+DEVICES = {"A100": (312e12, 1.5e12, 40e9), "H100": (989e12, 3.35e12, 80e9)}
+"""The peak in FLOP/s for 16-bit numbers, the bandwidth in bytes per second, the memory in bytes.
 
 Sources: for the H100 NVIDIA (2023); for the A100 Dao (2023), section 3.1, and Dao et al. (2022),
 figure 1.
@@ -26,14 +26,16 @@ SIZES = (1, 2, 3, *LENGTHS)
 class Computation:
     """A computation whose costs are polynomials of its size, the number of ``unit``.
 
-    ``flops`` and ``moved`` have the coefficients of 1, the size and its square. ``moved`` counts
-    the bytes that are read from memory or written to it.
+    ``flops``, ``moved`` and ``held`` have the coefficients of 1, the size and its square. ``moved``
+    counts the bytes that are read from memory or written to it, ``held`` those of the data, which
+    must be in memory.
     """
 
     name: str
     unit: str
     flops: tuple[int, int, int]
     moved: tuple[int, int, int]
+    held: tuple[int, int, int]
 
     def costs(self, size: int) -> tuple[int, int]:
         """The FLOPs and the bytes."""
@@ -57,20 +59,25 @@ def computations() -> tuple[Computation, ...]:
 
     def product(d: int) -> Computation:
         name = f"matrix product, d = {d:,}"
-        return Computation(name, "tokens", (0, 2 * d * d, 0), (2 * d * d, 4 * d, 0))
+        data = (2 * d * d, 4 * d, 0)
+        return Computation(name, "tokens", (0, 2 * d * d, 0), data, data)
 
     def attention(place: str, per_weight: int) -> Computation:
         square = attention_flops(1, c.d_model)
         moved = (0, 8 * c.d_model, per_weight * c.n_heads)
-        return Computation(f"prefill attention, {place}", "tokens", (0, 0, square), moved)
+        # Scores and attention weights are each moved twice.
+        held = (0, 8 * c.d_model, per_weight // 2 * c.n_heads)
+        return Computation(f"prefill attention, {place}", "tokens", (0, 0, square), moved, held)
 
     def decoding(cached: int) -> Computation:
         keys = 2 * cached + 1  # twice the mean number of keys of a query, as in the chapter
         flops = 2 * weights + 2 * c.d_model * c.n_layers * keys
         text = 4 * c.n_layers * c.n_kv_heads * (c.d_model // c.n_heads) * (cached + 1)
         name = f"decoding, cache of {cached:,}"
-        return Computation(name, "texts", (0, flops, 0), (2 * weights, text, 0))
+        data = (2 * weights, text, 0)
+        return Computation(name, "texts", (0, flops, 0), data, data)
 
+    sums = (0, 6 * c.d_model, 0)
     return (
         product(c.d_model),
         product(512),
@@ -78,7 +85,7 @@ def computations() -> tuple[Computation, ...]:
         attention("tiled", 0),
         decoding(128),
         decoding(c.max_length),
-        Computation("addition of two tensors", "tokens", (0, c.d_model, 0), (0, 6 * c.d_model, 0)),
+        Computation("addition of two tensors", "tokens", (0, c.d_model, 0), sums, sums),
     )
 
 
@@ -144,7 +151,7 @@ class RooflineFigure(LiveFigure):
         The size is ``None`` if memory limits the computation at every size up to the largest.
         """
         selected = find_computation(self.computation)
-        peak, bandwidth = DEVICES[self.device]
+        peak, bandwidth, _ = DEVICES[self.device]
 
         def rate(size: int) -> tuple[float, float]:
             flops, moved = selected.costs(size)
