@@ -59,6 +59,20 @@ def test_another_model(stage: Stage) -> None:
     )
 
 
+def test_the_status_names_what_is_not_counted_and_what_is_shared(stage: Stage) -> None:
+    live = stage.show(figure(model="base"))
+    uncounted = "no matrix multiplication, so its FLOPs are not counted."
+    select(live, 20)
+    assert status(live) == f"Softmax: no parameters; {uncounted}"
+    select(live, 5)
+    assert status(live).endswith(f"; {uncounted}")
+    for part in (0, 8, 19):
+        select(live, part)
+        assert " 18.9 million parameters (shared by three parts), 30.0 % of " in status(live)
+    select(live, 3)
+    assert "shared" not in status(live)
+
+
 SHAPES = {
     0: ["9", "(9, 16)"],
     3: ["(9, 16)", "(4, 9, 4)", "(9, 16)"],

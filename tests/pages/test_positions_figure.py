@@ -161,6 +161,7 @@ def test_pointing_at_the_chart_moves_n(stage: Stage) -> None:
 def test_moving_both_is_announced_as_unchanged(stage: Stage) -> None:
     live = stage.show(PositionsFigure(m=9, n=4))
     before, hands = status(live), live.locator(".pos-pairs label svg").nth(1).inner_html()
+    assert live.locator(".live-task").inner_text() == "Try: drag Move both. What stays the same?"
     slider(live, "Move both").focus()
     press(live.page, "ArrowRight", "ArrowRight")
     expect(slider(live, "Move both")).to_have_attribute("aria-valuetext", "11, 6")

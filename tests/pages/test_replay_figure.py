@@ -72,7 +72,7 @@ def test_every_step_is_that_of_the_record(phone_stage: Stage) -> None:
     for index in range(len(ROWS)):
         agree(live, index, 0)
         live.get_by_role("button", name="Next").click()
-    live.get_by_label("Predicted token", exact=True).select_option(label="chapeaux")
+    live.get_by_label("Reference token", exact=True).select_option(label="chapeaux")
     word = TARGET.index("chapeaux")
     agree(live, len(ROWS) - 1, word)
     map_agrees(live, len(ROWS) - 1, word)
@@ -117,7 +117,7 @@ def test_the_keyboard_operates_it(stage: Stage) -> None:
     step = ROWS[-2]["step"]
     expect(training(live)).to_have_attribute("aria-valuetext", str(step))
     agree(live, len(ROWS) - 2, 0)
-    live.get_by_label("Predicted token", exact=True).focus()
+    live.get_by_label("Reference token", exact=True).focus()
     press(live.page, "ArrowDown")
     agree(live, len(ROWS) - 2, 1)
     training(live).focus()

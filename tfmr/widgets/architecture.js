@@ -99,6 +99,8 @@ function inWords(number) {
 }
 
 const inTokens = (number) => `${number} ${number === 1 ? "token" : "tokens"}`;
+/** A cost in the status line: the number in words, and its share of the whole model. */
+const costText = (number, share, whole) => `${number}, ${format(100 * share, 1)} % of ${inWords(whole)}`;
 const percent = (part, whole) => `${format((100 * part) / whole, 1)} %`;
 const shape = (parts) => (parts.length > 1 ? `(${parts.join(", ")})` : String(parts[0]));
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
@@ -246,10 +248,10 @@ function Architecture({ model }) {
       <i>f</i> is d_ff, <i>n</i> and <i>m</i> are numbers of tokens. The deepest colour stands for a share of ${format(100 * DEEPEST, 0)} % or more. Model${" "}
       <i>${name}</i>: d_model ${d_model}, ${n_heads} heads, d_ff ${d_ff}, ${n_encoder} + ${n_decoder} blocks, ${
       count(vocab)} tokens in the vocabulary.`}
-    status=${`${nameOf(block)} ${sideOf(block)}${kind.times > 1 ? ` (${kind.times} blocks)` : ""}: ${
-      inWords(kind.times * kind.parameters[1])} parameters, ${format(100 * share.parameters, 1)} % of ${
-      inWords(total.parameters)}; ${inWords(kind.times * kind.flops[1])} FLOPs, ${format(100 * share.FLOPs, 1)} % of ${
-      inWords(total.flops)}.`.replace(" :", ":")}>
+    status=${`${nameOf(block)} ${sideOf(block)}${kind.times > 1 ? ` (${kind.times} blocks)` : ""}: ${kind.parameters[1] === 0 ? "no parameters"
+      : costText(`${inWords(kind.times * kind.parameters[1])} parameters${kind.parameters === kinds.output.parameters ? " (shared by three parts)" : ""}`,
+        share.parameters, total.parameters)}; ${kind.flops[1] === 0 ? "no matrix multiplication, so its FLOPs are not counted"
+      : costText(`${inWords(kind.times * kind.flops[1])} FLOPs`, share.FLOPs, total.flops)}.`.replace(" :", ":")}>
     <div class="arch-views"><${Views} label="View" together=${true} views=${[
       ["map", html`<${ArchitectureMap} drawing=${drawing} part=${part} select=${select} preview=${preview} fillOf=${fillOf} />`],
       ["part", html`<${Details} block=${shown} kind=${kinds[shown.kind]} total=${total} length=${shown.side === "encoder" ? S : T} />`],

@@ -186,7 +186,7 @@ function Positions({ model }) {
       onInput=${set.angle} show=${(angle) => `${format(angle, 0)}°`} />`}`;
 
   return html`<${Frame} title="Two positions" controls=${controls} lines=${[1, 2]}
-    task=${html`move <i>m</i> and <i>n</i>. What stays the same?`}
+    task=${html`drag <i>Move both</i>. What stays the same?`}
     shows=${html`${rotary ? html`Each pair of the query is rotated by <i>m</i>ω and each pair of the key by <i>n</i>ω, so their
         dot product depends on <i>n</i> − <i>m</i> only. Before the rotation, the angle from query to key is φ. With
         φ = 0, the dot product equals the dot product of two sinusoidal rows and is the same to the left and to the

@@ -51,12 +51,12 @@ function Replay({ model }) {
   const controls = html`
     <${Stepper} label="Step" value=${steps.indexOf(step)} max=${steps.length - 1}
       onInput=${(i) => setStep(steps[i])} show=${(i) => String(steps[i])} />
-    <${Select} label="Predicted token" value=${word} onInput=${setWord}
+    <${Select} label="Reference token" value=${word} onInput=${setWord}
       options=${target.map((name, i) => [i, name])} />`;
   const map = html`<div class="rep-map"><p class="rep-caption">Cross-attention: mean entropy ${format(row.entropy, 2)} nats</p>
     <${WeightMap} queries=${target} keys=${source} weights=${row.weights} selected=${word} onSelect=${setWord}
       largest=${15} hue="encoder" label=${`Map of the cross-attention of the first decoder block ${whenOf(step)}, averaged over its
-        heads: a row for each of ${target.length} predicted tokens, a column for each of ${source.length} source
+        heads: a row for each of ${target.length} tokens of the reference, a column for each of ${source.length} source
         tokens. “${target[word]}” ${part}. Mean entropy ${format(row.entropy, 2)} nats.`} /></div>`;
   const losses = html`<${LineChart} height=${130} x=${{ ...x, label: "" }} y=${{ label: "loss in nats per token", min: 0, max: largest, digits: 0, count: 3 }}
     lines=${Object.entries(LOSSES).map(([key, look]) => ({

@@ -77,23 +77,23 @@ function Stream({ model }) {
     <${Stepper} label="Training" value=${steps.indexOf(step)} max=${steps.length - 1}
       onInput=${(i) => setStep(steps[i])} show=${(i) => `step ${steps[i]}`} />
     <${Range} label="Block" value=${block} min=${first} max=${blocks} onInput=${setBlock} />
-    <${Check} label="also plain residual" value=${unnormalised} onInput=${setUnnormalised} />`;
+    <${Check} label=${html`also <i>residual</i>`} value=${unnormalised} onInput=${setUnnormalised} />`;
 
   return html`<${Frame} title="The residual stream" controls=${controls} lines=${[2, 3]}
     task=${html`select <i>gradient norm</i>, then step.`}
     shows=${html`Post-norm bounds the vector norm of the stream. With pre-norm, the vector norm grows with depth, so
       later blocks change the stream by a smaller fraction: select the <i>relative change</i>,
-      the vector norm of the change by a block divided by the vector norm of its input. In a plain residual
-      stack, without layer norms or scaling, the vector norm grows exponentially. In
+      the vector norm of the change by a block divided by the vector norm of its input. In the stack
+      <i>residual</i>, without layer norms or scaling, the vector norm grows exponentially. In
       these training runs, the gradients of the first blocks vanish in the post-norm stacks of 12 and 24 blocks, and
       the loss stays near the loss of a uniform prediction, ${format(chance, 2)}. One seed, learning rate 0.001; the
       task is to predict the previous token.`}
     status=${`${name[0].toUpperCase()}${name.slice(1)} ${placeOf(block)}, ${whenOf(step)}: ${order.join(", ")}.`}>
     <${LineChart} label=${label} ...${chart} onPick=${(x) => setBlock(Math.round(x))} height=${(width) => (width < 360 ? 156 : 220)} legend=${false} />
     <${Readings} caption=${`${blocks} blocks, ${whenOf(step)}`} reserve=${Object.keys(LOOKS).length}
-      columns=${["stack", placeOf(block), "last ÷ first", "loss"]}
+      columns=${["stack", placeOf(block), `block\u00a0${blocks}\u00a0÷ block\u00a0${first}`, "loss"]}
       rows=${now.map((row) => ({ ...LOOKS[row.stack], name: row.stack,
-        cells: [at(row), row[quantity].at(-1) / row[quantity][0], row.loss].map(three) }))} />
+        cells: [at(row), row[quantity].at(-1) / row[quantity][0], row.loss].map((value) => three(value)) }))} />
   <//>`;
 }
 
