@@ -139,12 +139,12 @@ def test_the_status_says_whether_one_row_could_contain_both_weights(stage: Stage
     live = stage.show(TwoHeadsFigure())
     assert status(live) == (
         "“Schläger” attends most to “Tennis” (0.86) in head 2 and to “mit” (0.91) in head 3. "
-        "Together 1.77: one row of weights, which sums to 1, cannot contain both."
+        "Together 1.77: one row, which sums to 1, cannot contain both."
     )
     live.get_by_label("Word 7").select_option("Freund")
     assert status(live) == (
         "“Freund” attends most to “Mann” (0.35) in head 2 and to “mit” (0.62) in head 3. "
-        "Together 0.97: one row of weights, which sums to 1, could contain both."
+        "Together 0.97: one row, which sums to 1, could contain both."
     )
     choose(live, "Query", "mit")
     assert status(live).endswith("Both heads give their largest weight to the same token.")
@@ -156,7 +156,7 @@ def test_the_status_reports_ties(stage: Stage) -> None:
     figure.sentences = [{**each, "weights": rows} for each in figure.sentences]
     assert status(stage.show(figure)) == (
         "“Ein” attends most to “Mann”, “spielt” and “Tennis” (0.30 each) in head 2 and to “.” "
-        "(0.70) in head 3. Together 1.00: one row of weights, which sums to 1, could contain both."
+        "(0.70) in head 3. Together 1.00: one row, which sums to 1, could contain both."
     )
 
 

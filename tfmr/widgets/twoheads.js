@@ -50,7 +50,7 @@ function describe(tokens, query, names, rows) {
   const sum = largest[0] + largest[1];
   const result = most[0].some((key) => most[1].includes(key))
     ? "Both heads give their largest weight to the same token."
-    : `Together ${format(sum)}: one row of weights, which sums to 1, ${sum > 1.001 ? "cannot" : "could"} contain both.`;
+    : `Together ${format(sum)}: one row, which sums to 1, ${sum > 1.001 ? "cannot" : "could"} contain both.`;
   return `“${tokens[query]}” attends most ${parts.join(" and ")}. ${result}`;
 }
 
