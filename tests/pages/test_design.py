@@ -63,6 +63,13 @@ def test_a_term_of_the_glossary_is_underlined_by_dots(visit: Visit) -> None:
     assert paragraph.locator("a").first.evaluate(look) == [ink, "dotted"]
 
 
+def test_a_long_option_does_not_make_the_page_wider_in_webkit(visit: Visit) -> None:
+    lists = visit.open("translator.html").locator(".live select")
+    contained = lists.evaluate_all("all => all.map(e => getComputedStyle(e).contain)")
+    assert len(contained) > 2
+    assert set(contained) == {"paint"}
+
+
 def test_every_font_face_swaps_and_exists() -> None:
     css = (SITE / "_static" / "site.css").read_text(encoding="utf-8")
     faces = re.findall(r"@font-face\s*\{[^}]*\}", css)

@@ -82,10 +82,14 @@ def test_a_figure_fits_one_screen_in_every_state(screen: tuple[Visit, int], plac
     visit, width = screen
     page = visit.open(f"{place.rpartition('-')[0]}.html", width=width)
     live = page.locator(f"#live-{place} .live")
+    reserved = page.locator(f"#live-{place}").evaluate(
+        "e => parseFloat(getComputedStyle(e).minHeight)"
+    )
     measured = live.evaluate(OPERATE)
     assert len(measured) > 5
     first = measured[0][0]
     assert [state for state in measured if state[0] != first] == []
+    assert reserved >= first
     if place in LARGER[width]:
         limit = {1280: 640, 390: 840}[width]
         assert live.evaluate(TOGETHER) <= limit

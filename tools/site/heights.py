@@ -19,6 +19,8 @@ from tools.site.server import server
 FILE = Path(__file__).with_name("heights.json")
 WIDTHS = {1280: "", 1024: "(max-width: 1199px)", 390: "(max-width: 640px)"}
 """Widths of a window, and where the height that was measured at each is reserved."""
+SPARE = 4
+"""Pixels by which a figure may be higher in another browser, or on a phone."""
 HEIGHT = """figure => new Promise(async done => {
     const frame = () => new Promise(resolve => requestAnimationFrame(() => setTimeout(resolve)));
     const live = figure.querySelector(".live");
@@ -66,7 +68,7 @@ def rules() -> Iterator[str]:
     for i, media in enumerate(WIDTHS.values()):
         condition = f"screen and (scripting: enabled){f' and {media}' if media else ''}"
         lines = (
-            f"#{name}:not([data-live=failed]) {{ min-height: {values[i]}px }}"
+            f"#{name}:not([data-live=failed]) {{ min-height: {values[i] + SPARE}px }}"
             for name, values in heights.items()
         )
         yield f"@media {condition} {{ {' '.join(lines)} }}"
@@ -82,9 +84,7 @@ def main() -> None:
     with sync_playwright() as playwright:
         program = playwright.chromium.launch(executable_path=browser(), args=list(FLAGS))
         for width in WIDTHS:
-            page = program.new_page(
-                viewport={"width": width, "height": 900}, reduced_motion="reduce"
-            )
+            page = program.new_page(viewport={"width": width, "height": 900})
             for name in names:
                 address = f"http://127.0.0.1:{running.server_port}/{name}"
                 for figure, height in measure(page, address).items():
