@@ -8,6 +8,7 @@ import torch
 from traitlets import TraitError
 
 from tests.widgets.test_packing import unpack
+from tfmr.errors import TfmrError
 from tfmr.records import record_path
 from tfmr.widgets import AlignmentFigure
 
@@ -72,8 +73,12 @@ def test_the_summary_states_the_largest_weight_and_its_effect() -> None:
     )
 
 
-def test_an_invalid_quantity_raises() -> None:
+@pytest.mark.parametrize(
+    ("name", "value"), [("seed", 9), ("sentence", -1), ("word", 11), ("quantity", "scores")]
+)
+def test_an_invalid_value_of_a_trait_raises(name: str, value: object) -> None:
     figure = AlignmentFigure(RECORD)
-    with pytest.raises(TraitError):
-        figure.quantity = "scores"
-    assert figure.quantity == "weights"
+    before = getattr(figure, name)
+    with pytest.raises((TfmrError, TraitError)):
+        setattr(figure, name, value)
+    assert getattr(figure, name) == before

@@ -68,9 +68,9 @@ FIGURES: dict[Callable[..., Any], tuple[Callable[[], dict[str, Any]], Rows]] = {
         lambda: {"record": ALIGNMENT},
         [
             ({"record": {**ALIGNMENT, "kind": "replay"}}, "'alignment'.*got 'replay'"),
-            ({"seed": 5}, "seed.*0, 1, 2, 3, 4.*got 5"),
+            ({"seed": 5}, "seed.*from 0 to 4.*got 5"),
             ({"sentence": 6}, "sentence.*from 0 to 5.*got 6"),
-            ({"word": 10}, "word.*from 0 to 9.*got 10"),
+            ({"word": 11}, "word.*from 0 to 10.*got 11"),
             ({"quantity": "scores"}, "quantity.*weights, effects.*got scores"),
         ],
     ),

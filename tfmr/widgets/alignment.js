@@ -82,8 +82,10 @@ function Alignment({ model }) {
     <${Select} label="French word" value=${at} onInput=${setWord} options=${target.map((name, i) => [i, name])} />
     <${Select} label="Seed" value=${seed} onInput=${setSeed} options=${seeds.map((each) => [each, each])} />
     <${Select} label="Map" value=${quantity} onInput=${setQuantity} options=${QUANTITIES.map((name) => [name, name])} />`;
-  const map = html`<div class="align-map"><${WeightMap} queries=${target} keys=${source} selected=${at} onSelect=${setWord}
-    weights=${quantity === "weights" ? found.weights : effects(found)} largest=${20} hue=${quantity === "weights" ? "encoder" : "decoder"}
+  const map = html`<div class="align-map"><p class="align-caption">${quantity === "weights" ? "Attention weights of each French word"
+    : "Effects: by how much its probability falls"}</p>
+    <${WeightMap} queries=${target} keys=${source} selected=${at} onSelect=${setWord}
+    weights=${quantity === "weights" ? found.weights : effects(found)} largest=${19} hue=${quantity === "weights" ? "encoder" : "decoder"}
     label=${`Map of the ${quantity}: a row for each of ${target.length} French words, a column for each of ${
       source.length} English words. ${status}`} /></div>`;
 

@@ -52,14 +52,6 @@ class AlignmentFigure(LiveFigure):
         for row in found:
             self._found.setdefault(row["seed"], []).append(row)
         require(
-            seed in self._found,
-            f"seed must be one of {', '.join(map(str, self._found))}: got {seed}",
-        )
-        last = len(self._found[seed]) - 1
-        require(0 <= sentence <= last, f"sentence must be from 0 to {last}: got {sentence}")
-        last = len(self._found[seed][sentence]["probability"]) - 1
-        require(0 <= word <= last, f"word must be from 0 to {last}: got {word}")
-        require(
             quantity in QUANTITIES,
             f"quantity must be one of {', '.join(QUANTITIES)}: got {quantity}",
         )
@@ -70,6 +62,18 @@ class AlignmentFigure(LiveFigure):
             word=word,
             quantity=quantity,
         )
+
+    @traitlets.validate("seed", "sentence", "word")
+    def _check(self, proposal: traitlets.Bunch) -> int:
+        name, value = proposal["trait"].name, proposal["value"]
+        longest = max(len(row["probability"]) for row in self._found[min(self._found)])
+        known = {
+            "seed": sorted(self._found),
+            "sentence": range(len(self._found[min(self._found)])),
+            "word": range(longest),
+        }[name]
+        require(value in known, f"{name} must be from {known[0]} to {known[-1]}: got {value}")
+        return int(value)
 
     def values(self) -> dict[str, Any]:
         """The numbers of the selected target word.
