@@ -361,3 +361,17 @@ if (places.length) {
   addEventListener("scroll", soon, { passive: true });
   addEventListener("load", soon);
 }
+
+// place.js remembers where the reader stopped, if the reader asks for it.
+
+const stopped = one(".place input");
+const { src: thisScript } = document.currentScript;
+function loadPlace() {
+  const onerror = () => { stopped.checked = false; };
+  document.head.append(Object.assign(document.createElement("script"), { src: thisScript.replace("frame.js", "place.js"), onerror }));
+}
+if (stopped) {
+  stopped.onchange = loadPlace;
+  stopped.checked = stored("localStorage", "tfmr-place") !== null;
+  if (stopped.checked) loadPlace();
+}

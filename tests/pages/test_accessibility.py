@@ -177,13 +177,13 @@ def test_a_text_with_too_little_contrast_is_found(
 @pytest.mark.parametrize(
     ("store", "names"),
     [
-        ("localStorage", {"first.js", "frame.js", "answers.js", "marking.js"}),
+        ("localStorage", {"first.js", "frame.js", "answers.js", "marking.js", "place.js"}),
         ("indexedDB", set()),
         ("document.cookie", set()),
     ],
 )
 def test_no_script_stores_anything_about_the_reader(store: str, names: set[str]) -> None:
-    """Except for the colours and, if the reader asks for it, answers, as their tests state."""
+    """Except for the colours and, if the reader asks for it, answers and the last place."""
     scripts = list(SITE.rglob("*.js"))
     assert len(scripts) > 10
     assert {path.name for path in scripts if store in path.read_text("utf-8")} == names

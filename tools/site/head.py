@@ -28,7 +28,7 @@ PLAIN_PAGES = {
     "py-modindex": "The modules of the book's package.",
     "_modules/index": "The source code of the book's package.",
 }
-LOADERS = ("answers.js", "live/host.js", "search/open.js")
+LOADERS = ("answers.js", "frame.js", "live/host.js", "search/open.js")
 """Scripts that load other files, by addresses with the version of their own."""
 FACES = ("400-normal", "400-italic", "600-normal")
 """The faces of the text, which the first lines of a page need; italics only if the page has any."""
