@@ -77,7 +77,7 @@ function TwoHeads({ model }) {
     task="select a query, then replace a word."
     shows=${html`The query is the token that attends; a line leads from it to each key, and its width is the attention
       weight. Each head has a row of weights for every query, which sums to 1, apart from rounding. The heads are two of the
-      four in encoder block 2 of the translator of Chapter 11, which computed all numbers; the line with the arrow is its
+      four in encoder block 2 of the translator of Chapter 11, which computed all numbers and the
       translation. Weights show what a head attends to in this sentence, not what it is for.`}
     status=${describe(tokens, query, names, rows)}>
     <div class="two-rows">
