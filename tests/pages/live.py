@@ -239,7 +239,7 @@ def snapshot(live: Locator) -> str:
         """e => JSON.stringify([...e.querySelectorAll("input, select, [role=gridcell]")]
             .map(c => c.ariaSelected ?? (/radio|checkbox/.test(c.type) ? c.checked : c.value)))"""
     )
-    text = live.inner_text().replace("Unchanged: ", "")
+    text = live.inner_text().replace("As before: ", "")
     return f"{text}\n{values}"
 
 

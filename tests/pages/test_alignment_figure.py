@@ -35,7 +35,7 @@ def agree(live: Locator, seed: int, sentence: int, word: int) -> None:
         assert numbers(bar) == pytest.approx([100 * weight], abs=0.01)
     lowest = [float(str(cell.text_content())) for cell in table.locator(".align-lowest").all()]
     assert lowest == [x for x in without if x == min(without) <= probability]
-    assert expected_status(row, source, target, word) == status(live).removeprefix("Unchanged: ")
+    assert expected_status(row, source, target, word) == status(live).removeprefix("As before: ")
 
 
 def expected_status(row: dict[str, Any], source: list[str], target: list[str], word: int) -> str:

@@ -126,7 +126,7 @@ def test_colours_show_the_share_of_the_costs(stage: Stage) -> None:
     live = stage.show(figure(model="base"))
     before = status(live)
     live.get_by_label("Colour by", exact=True).select_option(label="FLOPs")
-    expect(live.get_by_role("status")).to_have_text(f"Unchanged: {before}")
+    expect(live.get_by_role("status")).to_have_text(f"As before: {before}")
     fills = [
         numbers(str(box.evaluate("e => e.style.fill")).split("calc(")[1])[0]
         for box in live.locator(".arch-name").all()

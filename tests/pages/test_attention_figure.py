@@ -144,7 +144,7 @@ def test_the_status_reads_a_tie_as_a_tie_and_announces_no_change(stage: Stage) -
         f"“am” attends equally to “I” and “good” ({weights[0]:.3f} each), then to “am”"
     )
     live.get_by_label("Change").select_option("dot products")
-    expect(live.get_by_role("status")).to_have_text(re.compile("Unchanged: “am” attends equally"))
+    expect(live.get_by_role("status")).to_have_text(re.compile("As before: “am” attends equally"))
 
 
 def test_reset_restores_everything(stage: Stage) -> None:

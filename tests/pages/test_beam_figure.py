@@ -132,7 +132,7 @@ def test_the_status_says_where_greedy_decoding_parts_and_why_the_search_ends(
     to_the_end(live)
     assert "The search ends: no live hypothesis can score above" in status(live)
     live.get_by_role("button", name="Next").click()
-    expect(live.get_by_role("status")).to_have_text(re.compile("^Unchanged: The search ends"))
+    expect(live.get_by_role("status")).to_have_text(re.compile("^As before: The search ends"))
 
 
 def test_scores_that_differ_are_not_shown_as_equal(live: Locator) -> None:

@@ -35,7 +35,7 @@ def agree(live: Locator, example: int, first: int, second: int, place: int) -> N
     for curve, path in zip(curves, paths, strict=True):
         heights = [float(str(dot.get_attribute("cy"))) for dot in curve.locator("circle").all()]
         assert heights == pytest.approx([height(live, value) for value in path], abs=0.1)
-    line = status(live).removeprefix("Unchanged: ")
+    line = status(live).removeprefix("As before: ")
     if first == second:
         assert line == "This is the same sentence twice, so every cosine is 1."
         return

@@ -308,10 +308,10 @@ def test_a_reader_steps_by_keyboard_and_the_height_remains(
         for number, name in enumerate(STAGES, start=1):
             selected = live.get_by_label("Stage", exact=True)
             assert selected.evaluate("e => e.selectedOptions[0].text") == f"{number}: {name}"
-            assert status(live).removeprefix("Unchanged: ").startswith(f"Stage {number} of 8: ")
+            assert status(live).removeprefix("As before: ").startswith(f"Stage {number} of 8: ")
             heights.add(live.evaluate("e => e.offsetHeight"))
             press(live.page, "Enter")
-        assert status(live).startswith("Unchanged: Stage 8 of 8: ")
+        assert status(live).startswith("As before: Stage 8 of 8: ")
         expect(live.get_by_role("button", name="Next")).to_be_focused()
         live.get_by_role("button", name="Previous").focus()
         press(live.page, "Space")

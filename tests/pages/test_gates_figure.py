@@ -62,7 +62,7 @@ def agree(live: Locator, figure: GatesFigure) -> None:
     letter = str(line.get_attribute("data-letter"))
     result = numbers(line.locator("strong").inner_text())
     assert result == pytest.approx([trace[letter][step - 1][unit]], abs=5.1e-4)
-    line = status(live).removeprefix("Unchanged: ")
+    line = status(live).removeprefix("As before: ")
     token = figure.sequence[step - 1]
     at = {letter: trace[letter][step - 1][unit] for letter in letters}
     if figure.cell == "LSTM":
@@ -132,7 +132,7 @@ def test_the_status_names_the_latest_letter_and_no_change(stage: Stage) -> None:
     line = status(live)
     assert "latest letter" in line
     live.get_by_role("button", name="Back").click()
-    expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
+    expect(live.get_by_role("status")).to_have_text(f"As before: {line}")
     live.get_by_label("Token of step 1").select_option("x")
     assert status(live).endswith("; no letter so far.")
 

@@ -70,7 +70,7 @@ def test_numbers_after_mouse_and_keyboard(phone_stage: Stage, figure: GradientFi
     line = status(live)
     press(live.page, "ArrowLeft")
     slider(live, "Length").fill("2")
-    expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
+    expect(live.get_by_role("status")).to_have_text(f"As before: {line}")
 
 
 def test_the_curves_have_the_measured_values(stage: Stage, figure: GradientFigure) -> None:

@@ -216,7 +216,7 @@ def test_the_status_names_the_largest_head_and_a_tie(stage: Stage) -> None:
     line = f"Block 2, head 3: the mean weight on the previous token is 0.58. {largest}"
     expect(live.get_by_role("status")).to_have_text(line)
     live.get_by_label("Sentence", exact=True).select_option(label=SENTENCES[0])
-    expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
+    expect(live.get_by_role("status")).to_have_text(f"As before: {line}")
     radio(live, "cross", 0, 0).check()
     assert status(live).startswith(
         "The measure “weight on the previous token” is not defined for cross-attention: "

@@ -326,7 +326,7 @@ def test_every_figure_is_synchronised_with_python(figures_notebook: Lab, name: s
 
     def becomes(text: str, equal: bool) -> None:
         lab.page.wait_for_function(
-            "([e, text, equal]) => (e.innerText.replace('Unchanged: ', '') === text) === equal",
+            "([e, text, equal]) => (e.innerText.replace('As before: ', '') === text) === equal",
             arg=[live.element_handle(), text, equal],
             polling=100,
         )

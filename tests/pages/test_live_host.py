@@ -133,5 +133,5 @@ def test_a_change_is_announced_once_and_no_change_each_time(stage: Stage) -> Non
         live.get_by_label("Change").select_option(choice)
     live.page.wait_for_function("() => window.announced.length === 3")
     announced = live.page.evaluate("window.announced")
-    assert [line.startswith("Unchanged: ") for line in announced] == [False, True, True]
+    assert [line.startswith("As before: ") for line in announced] == [False, True, True]
     assert text not in announced[0]

@@ -83,7 +83,7 @@ def test_no_change_is_announced(stage: Stage) -> None:
     live = stage.show(MasksFigure(TOKENS, replaced=4))
     before = status(live)
     live.get_by_label("Causal mask").select_option(label="none")
-    expect(live.get_by_role("status")).to_have_text(f"Unchanged: {before}")
+    expect(live.get_by_role("status")).to_have_text(f"As before: {before}")
     assert numbers(before) == [4.0]
 
 

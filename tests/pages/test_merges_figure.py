@@ -39,7 +39,7 @@ def test_every_step_is_that_of_the_package(phone_stage: Stage) -> None:
         agree(live, MergesFigure(WORDS, word="bringing", step=step))
         live.get_by_role("button", name="Next").click()
     # There is no merge after the last one.
-    expect(live.get_by_role("status")).to_contain_text("Unchanged: After 6 merges")
+    expect(live.get_by_role("status")).to_contain_text("As before: After 6 merges")
     expect(live.locator(".mer-reason")).to_contain_text("Every word is a single symbol")
     slider = live.get_by_role("slider", name="Merges")
     slider.focus()

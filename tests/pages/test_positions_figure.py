@@ -53,7 +53,7 @@ def agree(live: Locator, figure: PositionsFigure) -> None:
     )
     total = numbers(str(live.locator(".pos-sum").text_content()))
     assert total == pytest.approx([len(parts), product], abs=6e-4)
-    line = status(live).removeprefix("Unchanged: ")
+    line = status(live).removeprefix("As before: ")
     assert numbers(line)[:2] == pytest.approx([figure.n - figure.m, product], abs=6e-4)
 
 
@@ -165,7 +165,7 @@ def test_moving_both_is_announced_as_unchanged(stage: Stage) -> None:
     slider(live, "Move both").focus()
     press(live.page, "ArrowRight", "ArrowRight")
     expect(slider(live, "Move both")).to_have_attribute("aria-valuetext", "11, 6")
-    expect(live.get_by_role("status")).to_have_text(f"Unchanged: {before}")
+    expect(live.get_by_role("status")).to_have_text(f"As before: {before}")
     agree(live, PositionsFigure(m=11, n=6))
     assert live.locator(".pos-pairs label svg").nth(1).inner_html() != hands
     press(live.page, "End")

@@ -20,7 +20,7 @@ def training(live: Locator) -> Locator:
 def agree(live: Locator, index: int, word: int) -> None:
     """Status line, sentences and map are those of a row of the record."""
     row = ROWS[index]
-    line = status(live).removeprefix("Unchanged: ")
+    line = status(live).removeprefix("As before: ")
     when = "Before training" if row["step"] == 0 else f"After {row['step']} steps"
     assert line.startswith(f"{when}: training loss ")
     train, valid, rate, *rest = numbers(line.split(": ", 1)[1])
@@ -125,7 +125,7 @@ def test_the_keyboard_operates_it(stage: Stage) -> None:
     line = status(live)
     live.get_by_role("button", name="Back").focus()
     press(live.page, "Enter")
-    expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
+    expect(live.get_by_role("status")).to_have_text(f"As before: {line}")
 
 
 def test_play_stops_at_the_end(moving_stage: Stage) -> None:

@@ -58,7 +58,7 @@ def agree(live: Locator, figure: SamplingFigure) -> None:
 
     final = all_stages[-1]
     stored = figure.prefixes[figure.selected]
-    line = status(live).removeprefix("Unchanged: ")
+    line = status(live).removeprefix("As before: ")
     assert f"After “{stored['prefix']}”, " in line
     kept = int((final > 0).sum())
     assert numbers(line)[:2] == [kept, len(final)]
@@ -142,7 +142,7 @@ def test_one_token_remains_and_no_change_is_announced(stage: Stage) -> None:
         "The entropy is 0.000 nats."
     )
     slider(live, "Temperature").fill("2")
-    expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
+    expect(live.get_by_role("status")).to_have_text(f"As before: {line}")
     figure.set_state({"top_k": 1, "temperature": 2.0})
     agree(live, figure)
 

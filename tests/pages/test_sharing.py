@@ -52,7 +52,7 @@ def test_a_link_has_what_the_reader_changed_and_shows_it_again(stage: Stage) -> 
     assert copied(live) == f"{address}#live-stage-1"
     choose(live, "Query", "good")
     live.get_by_label("causal mask").check()  # masks nothing for the last token
-    expect(live.get_by_role("status")).to_contain_text("Unchanged: ")
+    expect(live.get_by_role("status")).to_contain_text("As before: ")
     stated = status(live)
     link = copied(live)
     assert status(live) == stated

@@ -85,7 +85,7 @@ def test_the_status_orders_the_stacks_and_announces_no_change(stage: Stage) -> N
     line = status(live)
     assert line.startswith("Vector norm at block 12, before training: pre-norm ")
     live.get_by_role("button", name="Back").click()
-    expect(live.get_by_role("status")).to_have_text(f"Unchanged: {line}")
+    expect(live.get_by_role("status")).to_have_text(f"As before: {line}")
     live.get_by_role("slider", name="Block", exact=True).fill("0")
     assert "pre-norm 6.81 = post-norm 6.81 = scaled residual 6.81." in status(live)
     live.get_by_label("also residual").check()

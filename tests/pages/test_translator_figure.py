@@ -176,7 +176,7 @@ def test_any_text_has_an_answer(stage: Stage) -> None:
         if not canonical(text) or len(text) > 5000:
             expect(live.locator(".tra-translation")).to_have_count(0)
             wanted = "The sentence has" if canonical(text) else "There is nothing to translate"
-            assert status(live).removeprefix("Unchanged: ").startswith(wanted)
+            assert status(live).removeprefix("As before: ").startswith(wanted)
         else:
             shown = live.locator(".tra-translation").text_content()
             assert shown == (figure.translate() or "(no token)")

@@ -5,7 +5,7 @@ import { LiveContext } from "./model.js";
 import { Present, Share } from "./tools.js";
 
 /**
- * The status line. It is announced when its text changes, and also, as unchanged, when the reader
+ * The status line. It is announced when its text changes, and also, as before, when the reader
  * has operated a control (`unchanged` counts that) and the text is the same. `quiet` while a figure
  * plays: only the last text is announced. `lines`: how many lines are reserved, so that no other
  * text moves what is below.
@@ -16,7 +16,7 @@ function Status({ text, unchanged, quiet, lines: [wide, narrow] }) {
   if (last.current.text !== text) {
     last.current = { text, unchanged, line: text, number: number + 1 };
   } else if (last.current.unchanged !== unchanged) {
-    last.current = { text, unchanged, line: `Unchanged: ${text}`, number: number + 1 };
+    last.current = { text, unchanged, line: `As before: ${text}`, number: number + 1 };
   }
   // A new key makes a new element, which is announced even if it has the same text.
   return html`<p class="live-status" role="status" aria-live=${quiet ? "off" : "polite"}
