@@ -70,6 +70,14 @@ def test_a_long_option_does_not_make_the_page_wider_in_webkit(visit: Visit) -> N
     assert set(contained) == {"paint"}
 
 
+def test_every_line_below_text_is_drawn_in_webkit() -> None:
+    """There, ``text-decoration`` takes a line only; with a variable, nothing would be drawn."""
+    static = SITE / "_static"
+    for sheet in (static / "site.css", *(static / "widgets").glob("*.css")):
+        values = re.findall(r"text-decoration:([^;}]*)", sheet.read_text("utf-8"))
+        assert [value for value in values if "var(" in value] == [], sheet.name
+
+
 def test_every_font_face_swaps_and_exists() -> None:
     css = (SITE / "_static" / "site.css").read_text(encoding="utf-8")
     faces = re.findall(r"@font-face\s*\{[^}]*\}", css)

@@ -118,6 +118,15 @@ def test_sinusoidal_positions_by_mouse(phone_stage: Stage) -> None:
     agree(live, PositionsFigure(size=4, base=100, m=40, n=7, pair=1))
 
 
+def test_the_longest_arithmetic_is_no_higher_than_the_chart(phone_stage: Stage) -> None:
+    live = phone_stage.show(PositionsFigure(size=16, m=47, n=45))
+    arithmetic, chart = (
+        live.locator(view).evaluate("e => e.offsetHeight")
+        for view in (".pos-arithmetic", ".live-chart >> nth=0")
+    )
+    assert arithmetic <= chart
+
+
 def test_rotary_positions_by_keyboard(stage: Stage) -> None:
     live = stage.show(PositionsFigure())
     live.get_by_label("Encoding").focus()

@@ -199,7 +199,7 @@ function Positions({ model }) {
     status=${`At distance ${format(n - m, 0)}, the dot product is ${three(product)} for any m; pair ${pair} adds ${
       three(pairs[pair].part)}.`}>
     <div class="pos-pairs" style=${{ "--pairs": pairs.length }}>
-      <${Choice} label="Pair and its contribution to the dot product" value=${pair} onInput=${set.pair}
+      <${Choice} label="Pair and its contribution" value=${pair} onInput=${set.pair}
         options=${pairs.map((each, i) => [i, html`<b>${i}</b><${Clock} ...${each} />${" "}${format(each.part, 2)}`])} />
     </div>
     <${Views} label="View" views=${[
