@@ -66,11 +66,11 @@ class AlignmentFigure(LiveFigure):
     @traitlets.validate("seed", "sentence", "word")
     def _check(self, proposal: traitlets.Bunch) -> int:
         name, value = proposal["trait"].name, proposal["value"]
-        longest = max(len(row["probability"]) for row in self._found[min(self._found)])
+        seeds = sorted({row["seed"] for row in self.rows})
         known = {
-            "seed": sorted(self._found),
-            "sentence": range(len(self._found[min(self._found)])),
-            "word": range(longest),
+            "seed": seeds,
+            "sentence": range(len(self.rows) // len(seeds)),
+            "word": range(max(len(row["probability"]) for row in self.rows)),
         }[name]
         require(value in known, f"{name} must be from {known[0]} to {known[-1]}: got {value}")
         return int(value)
