@@ -47,12 +47,12 @@
       store("localStorage", KEY, "{}");
       keep();
       tell(box.checked
-        ? "The first page offers to continue in the chapter and the section that you read last."
+        ? "The first page offers a link to the section that you read last."
         : "Your place cannot be remembered, because the browser does not let this page store data.");
     } else {
       localStorage.removeItem(KEY);
       offer();
-      tell("Your place has been removed.");
+      tell("The stored place has been removed.");
     }
   };
 

@@ -44,13 +44,13 @@ def expected_status(row: dict[str, Any], source: list[str], target: list[str], w
     now, weight = row["probability"][word], max(weights)
     largest, lowest = source[weights.index(weight)], source[without.index(min(without))]
     after = without[weights.index(weight)]
-    line = f"“{target[word]}” attends most to “{largest}” ({weight:.3f})."
+    line = f"“{target[word]}”: largest weight on “{largest}” ({weight:.3f})."
     if min(without) >= now:
-        return f"{line} Masking one English word does not lower its probability, {now:.3f}."
+        return f"{line} Masking any single English word does not lower the probability, {now:.3f}."
     change = f"falls from {now:.3f} to {after:.3f}" if after < now else (
         f"rises from {now:.3f} to {after:.3f}" if after > now else f"remains {now:.3f}"
     )  # fmt: skip
-    line += f" Without “{largest}”, its probability {change}"
+    line += f" Without it, the probability {change}"
     if largest == lowest:
         return f"{line}, the largest effect."
     weight = weights[source.index(lowest)]
@@ -108,7 +108,8 @@ def test_every_number_is_that_of_the_record(phone_stage: Stage) -> None:
 def test_a_weight_is_no_effect(stage: Stage) -> None:
     live = stage.show(AlignmentFigure(RECORD, seed=1, word=3))
     assert status(live) == (
-        "“ne” attends most to “choose” (0.526). Without “choose”, its probability rises from 0.949 "
+        "“ne”: largest weight on “choose” (0.526). Without it, the probability "
+        "rises from 0.949 "
         "to 0.975; without “not” (weight 0.328) it falls to 0.630."
     )
     label = live.locator(".align-map svg").get_attribute("aria-label")
@@ -152,7 +153,7 @@ def test_a_shorter_sentence_shows_its_last_word(stage: Stage) -> None:
     live = stage.show(AlignmentFigure(RECORD, sentence=4, word=10))
     select(live, "Sentence", 3)
     expect(live.locator(".align-words caption")).to_contain_text("“end”")
-    assert status(live).startswith("“end” attends most to “.” (0.601).")
+    assert status(live).startswith("“end”: largest weight on “.” (0.601).")
 
 
 def test_ties_are_stated(stage: Stage) -> None:
@@ -162,19 +163,23 @@ def test_ties_are_stated(stage: Stage) -> None:
         return status(stage.show(AlignmentFigure({"kind": "alignment", "rows": [made]}, word=0)))
 
     assert shown([0.4, 0.4, 0.2], [0.5, 0.1, 0.5]) == (
-        "“x” attends most to “a” and “b” (0.400 each). Its probability is 0.500, and lowest "
+        "“x”: largest weight on “a” and “b” (0.400 each). The probability is 0.500, and "
+        "lowest "
         "without “b” (0.100)."
     )
     assert shown([0.6, 0.4, 0.0], [0.1, 0.1, 0.5]) == (
-        "“x” attends most to “a” (0.600). Without “a”, its probability falls from 0.500 to 0.100, "
+        "“x”: largest weight on “a” (0.600). Without it, the probability falls from "
+        "0.500 to 0.100, "
         "as without “b”."
     )
     assert shown([0.6, 0.4, 0.0], [0.5, 0.1, 0.1]) == (
-        "“x” attends most to “a” (0.600). Without “a”, its probability remains 0.500; without “b” "
+        "“x”: largest weight on “a” (0.600). Without it, the probability remains 0.500; "
+        "without “b” "
         "and “c” it falls to 0.100."
     )
     assert shown([0.6, 0.4, 0.0], [0.7, 0.5, 0.5]) == (
-        "“x” attends most to “a” (0.600). Masking one English word does not lower its probability, "
+        "“x”: largest weight on “a” (0.600). Masking any single English word does not "
+        "lower the probability, "
         "0.500."
     )
 
@@ -197,9 +202,9 @@ def test_what_the_figure_asks_to_try(stage: Stage) -> None:
     live = stage.show(AlignmentFigure(RECORD))
     assert re.search("select ne, then another seed", live.locator(".live-task").inner_text())
     select(live, "French word", 3)
-    assert status(live).startswith("“ne” attends most to “not” (")
+    assert status(live).startswith("“ne”: largest weight on “not” (")
     select(live, "Seed", 1)
-    assert status(live).startswith("“ne” attends most to “choose” (")
+    assert status(live).startswith("“ne”: largest weight on “choose” (")
 
 
 def test_reset_and_looks(stage: Stage) -> None:

@@ -120,7 +120,7 @@ def test_the_status_says_where_greedy_decoding_parts_and_why_the_search_ends(
     live: Locator,
 ) -> None:
     to_the_end(live)
-    assert "The search ends: 2 finished (at least 2 needed)." in status(live)
+    assert "The search ends: 2 finished (beam width 2)." in status(live)
     assert (
         "Greedy decoding selects “▁laughing” instead of “▁are” in step 3 and reaches a score of "
         "−1.23." in status(live)
@@ -140,7 +140,7 @@ def test_scores_that_differ_are_not_shown_as_equal(live: Locator) -> None:
     choose(live, "Beam", "4")
     live.get_by_role("slider", name="Penalty").fill("1.4")
     to_the_end(live)
-    assert "The search ends: 5 finished (at least 4 needed)." in status(live)
+    assert "The search ends: 5 finished (beam width 4)." in status(live)
     assert "“A woman waits.”, score −0.887, " in status(live)
     assert status(live).endswith(" and reaches a score of −0.889.")
     scores = live.locator(".beam-finished td").all_inner_texts()

@@ -43,7 +43,8 @@ def agree(live: Locator, example: int, first: int, second: int, place: int) -> N
     low, high = min(others), max(others)
     order = "is below" if own < low else "equals" if own == low == high else "is not below"
     assert line.startswith(f"{PLACES[place].capitalize()}: {words[0].name} ({own:.3f}) {order} ")
-    assert f"all controls ({low:.3f}{'' if low == high else f' to {high:.3f}'}). " in line
+    every = "all controls" if order == "equals" else "every control"
+    assert f"{every} ({low:.3f}{'' if low == high else f' to {high:.3f}'}). " in line
     one, two = (words[0].translations[i] for i in (first, second))
     both, each = (
         f"Both of its translations are “{one}”.",

@@ -57,7 +57,7 @@ def test_the_cover_continues_where_the_reader_stopped(fresh: Visit) -> None:
     page = fresh.open(CHAPTER)
     remember(page).focus()
     page.keyboard.press("Space")
-    expect(told(page)).to_contain_text("offers to continue")
+    expect(told(page)).to_contain_text("offers a link")
     expect(told(page)).to_be_in_viewport(ratio=0.9)
     read(page)
     page.evaluate(HIDE)  # as a phone does before it closes a page
@@ -80,11 +80,11 @@ def test_the_cover_continues_where_the_reader_stopped(fresh: Visit) -> None:
 def test_switching_it_off_deletes_the_place(fresh: Visit) -> None:
     page = fresh.open(CHAPTER)
     remember(page).check()
-    expect(told(page)).to_contain_text("offers to continue")
+    expect(told(page)).to_contain_text("offers a link")
     page = fresh.open(COVER)
     expect(page.locator(".place-link")).to_be_visible()
     remember(page).uncheck()
-    expect(told(page)).to_have_text("Your place has been removed.")
+    expect(told(page)).to_have_text("The stored place has been removed.")
     expect(page.locator(".place-link")).to_have_count(0)
     assert page.evaluate(STORED) is None
     fresh.open(CHAPTER)
@@ -96,7 +96,7 @@ def test_switching_it_off_deletes_the_place(fresh: Visit) -> None:
 def test_a_page_stores_nothing_after_another_page_switched_it_off(fresh: Visit) -> None:
     page = fresh.open(CHAPTER)
     remember(page).check()
-    expect(told(page)).to_contain_text("offers to continue")
+    expect(told(page)).to_contain_text("offers a link")
     page.evaluate("localStorage.removeItem('tfmr-place')")
     page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide'))")
     expect(remember(page)).not_to_be_checked()
@@ -133,7 +133,7 @@ def test_a_script_that_cannot_be_loaded_leaves_the_box_empty(fresh: Visit) -> No
     expect(remember(page)).not_to_be_checked()
     page.unroute("**/place.js*")
     remember(page).check()
-    expect(told(page)).to_contain_text("offers to continue")
+    expect(told(page)).to_contain_text("offers a link")
 
 
 def test_it_works_without_a_server(chromium: Browser) -> None:
@@ -142,7 +142,7 @@ def test_it_works_without_a_server(chromium: Browser) -> None:
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto((SITE / CHAPTER).as_uri())
     remember(page).check()
-    expect(told(page)).to_contain_text("offers to continue")
+    expect(told(page)).to_contain_text("offers a link")
     read(page)
     page.goto((SITE / COVER).as_uri())
     page.get_by_role("link", name=CONTINUE).click()
@@ -162,7 +162,7 @@ def test_the_control_and_the_link_can_be_used(
             page.locator(".primary-toggle").tap()
         assert remember(page).locator("..").evaluate("e => e.offsetHeight") >= 44
         remember(page).check()
-        expect(told(page)).to_contain_text("offers to continue")
+        expect(told(page)).to_contain_text("offers a link")
         page.evaluate(STILL)
         page.evaluate(AXE)
         for theme in ("light", "dark"):

@@ -68,8 +68,8 @@ def test_weights_are_weights_and_the_numbers_probabilities() -> None:
 def test_the_summary_states_the_largest_weight_and_its_effect() -> None:
     assert repr(AlignmentFigure(RECORD, seed=1, word=3)) == (
         "Live figure: what 5 recurrent translators attend to at each word of 6 sentences. With "
-        "seed 1, “ne” attends most to “choose” (0.526); if “choose” is masked, its probability is "
-        "0.975 instead of 0.949."
+        "seed 1, the largest weight of “ne” is on “choose” (0.526); if “choose” is masked, the "
+        "probability of “ne” is 0.975 instead of 0.949."
     )
 
 

@@ -33,14 +33,14 @@ function describe({ source, target, probability, weights, without }, i) {
   const [most] = ranking([...weights[i]], 3);
   const least = ranking([...without[i]], 3).at(-1);
   const [now, lowest] = [three(probability[i]), three(without[i][least[0]])];
-  const attends = `${quoted(target[i])} attends most to ${names(most)} (${three(weights[i][most[0]])}${
+  const attends = `${quoted(target[i])}: largest weight on ${names(most)} (${three(weights[i][most[0]])}${
     most.length > 1 ? " each" : ""}).`;
-  if (lowest >= now) return `${attends} Masking one English word does not lower its probability, ${now}.`;
-  if (most.length > 1) return `${attends} Its probability is ${now}, and lowest without ${names(least)} (${lowest}).`;
+  if (lowest >= now) return `${attends} Masking any single English word does not lower the probability, ${now}.`;
+  if (most.length > 1) return `${attends} The probability is ${now}, and lowest without ${names(least)} (${lowest}).`;
   const after = three(without[i][most[0]]);
   const change = after < now ? `falls from ${now} to ${after}` : after > now ? `rises from ${now} to ${after}` : `remains ${now}`;
   const others = least.filter((j) => j !== most[0]);
-  const effect = `${attends} Without ${names(most)}, its probability ${change}`;
+  const effect = `${attends} Without it, the probability ${change}`;
   if (others.length === least.length) {
     const weight = least.length > 1 ? "" : ` (weight ${three(weights[i][least[0]])})`;
     return `${effect}; without ${names(least)}${weight} it falls to ${lowest}.`;
@@ -83,7 +83,7 @@ function Alignment({ model }) {
     <${Select} label="Seed" value=${seed} onInput=${setSeed} options=${seeds.map((each) => [each, each])} />
     <${Select} label="Map" value=${quantity} onInput=${setQuantity} options=${QUANTITIES.map((name) => [name, name])} />`;
   const map = html`<div class="align-map"><p class="align-caption">${quantity === "weights" ? "Attention weights of each French word"
-    : "Effects: by how much its probability falls"}</p>
+    : "Effects: by how much the probability falls"}</p>
     <${WeightMap} queries=${target} keys=${source} selected=${at} onSelect=${setWord}
     weights=${quantity === "weights" ? found.weights : effects(found)} largest=${19} hue=${quantity === "weights" ? "encoder" : "decoder"}
     label=${`Map of the ${quantity}: a row for each of ${target.length} French words, a column for each of ${
@@ -94,9 +94,9 @@ function Alignment({ model }) {
     shows=${html`Recurrent translators with attention, trained in the same way with different seeds, translate sentences of the
       test set. A row of the map has the attention weights with which a French word is predicted. <i>Without it</i> is the
       probability of this word if the English word is masked at this one step; the other weights then grow in proportion. The
-      <i>effect</i> of an English word is by how much the probability falls. A weight states what enters the context vector,
-      the effect whether the prediction depends on it. The encoder output of a word also depends on the other words of
-      the sentence. All models translate these sentences as in the reference; other sentences, not all of them do.`}
+      <i>effect</i> of an English word is by how much the probability falls; a rise counts as 0. A weight states what enters the context vector,
+      a large effect shows that the prediction depends on it at this step. The encoder output of a word also depends on the other words of
+      the sentence. All models translate these sentences as in the reference, but not every sentence of the test set.`}
     status=${status}>
     <p class="align-target" lang="fr">${target.slice(0, -1).map((name, i) => html`${i > 0 && " "}${i === at ? html`<b key=${i}>${name}</b>` : name}`)}</p>
     <${Views} label="View" together=${true} views=${[["map", map], ["numbers", html`<${Words} found=${found} at=${at} />`]]} />

@@ -26,7 +26,7 @@ class AlignmentFigure(LiveFigure):
         quantity: what the map shows, one of :data:`QUANTITIES`.
 
     Raises:
-        TfmrError: if the record is another one, or an argument is out of range.
+        TfmrError: if the record is of another kind, or an argument is out of range.
     """
 
     rows = traitlets.List(traitlets.Dict()).tag(sync=True)
@@ -100,8 +100,9 @@ class AlignmentFigure(LiveFigure):
         return (
             f"what {len(self._found)} recurrent translators attend to at each word of "
             f"{len(self._found[self.seed])} sentences. With seed {self.seed}, "
-            f"“{found['target']}” attends most to “{source}” ({weight:.3f}); if “{source}” is "
-            f"masked, its probability is {without:.3f} instead of {found['probability']:.3f}."
+            f"the largest weight of “{found['target']}” is on “{source}” ({weight:.3f}); if "
+            f"“{source}” is masked, the probability of “{found['target']}” is {without:.3f} "
+            f"instead of {found['probability']:.3f}."
         )
 
 

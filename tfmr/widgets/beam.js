@@ -184,7 +184,7 @@ function Finished({ finished, selected, onSelect }) {
 
 /** Whether the search goes on, and why. */
 function verdictOn({ finished, best, bound, reason }, beam) {
-  const some = `${finished.length} finished (at least ${beam} needed)`;
+  const some = `${finished.length} finished (beam width ${beam})`;
   const show = formatOf([bound, ...(best ? [best.score] : [])]);
   if (reason === "beam") return `The search ends: ${some}.`;
   if (reason === "bound") {

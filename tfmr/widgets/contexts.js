@@ -53,7 +53,7 @@ function Contexts({ model }) {
   const [one, two] = [first, second].map((i) => words[0].translations[i]);
   const status = first === second
     ? "This is the same sentence twice, so every cosine is 1."
-    : `${places[place][0].toUpperCase()}${places[place].slice(1)}: ${word} (${three(own)}) ${order} all controls (${
+    : `${places[place][0].toUpperCase()}${places[place].slice(1)}: ${word} (${three(own)}) ${order} ${order === "equals" ? "all controls" : "every control"} (${
       low === high ? three(low) : `${three(low)} to ${three(high)}`}). ${
       one === two ? `Both of its translations are “${one}”` : `Its translations are “${one}” and “${two}”`}.`;
 
@@ -65,13 +65,13 @@ function Contexts({ model }) {
 
   return html`<${Frame} title="A word in context" controls=${controls} lines=${[2, 3]}
     task="select other contexts and words."
-    shows=${html`The trained German–English translator encodes both sentences. A line shows the cosine between the two
+    shows=${html`The trained German–English translator, with weights rounded to 8 bits, encodes both sentences. A line shows the cosine between the two
       vectors of a word: the embeddings with their positions, the vectors after each block, and the encoder outputs,
-      which are the layer norm of the last block. Drag on the chart to select one of these places. The embeddings are
+      which are the output of the last block after a layer norm. Drag on the chart to select one of these places. The embeddings are
       equal, so every line begins at 1; the vertical axis does not begin at 0. The controls are words that the model
       translates in the same way in all contexts: two replace the selected word, and <i>Mann</i> (man) is the subject of
-      its sentences. <i>Schläger</i> is a racket or a bat, <i>Platz</i> a court, a field or a square; <i>trägt</i> is to
-      wear or to carry, here a hat (<i>Mütze</i>), a ladder (<i>Leiter</i>), a jacket, a mask, a bag (<i>Tasche</i>) or a guitar.
+      its sentences. <i>Schläger</i> is a racket or a bat, <i>Platz</i> a court, a field or a square; <i>trägt</i> means
+      wears or carries, here a hat (<i>Mütze</i>), a ladder (<i>Leiter</i>), a jacket, a mask, a bag (<i>Tasche</i>) or a guitar.
       The model’s translations are not always correct: it translates a golf club as “bat” and a golf course as “court”.`}
     status=${status}>
     <p class="con-sentences" lang="de">${sentence}</p>

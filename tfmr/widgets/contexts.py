@@ -35,7 +35,7 @@ class Example:
     """The index of the translated word in the words of a translation."""
 
     def fill(self, word: str, context: int) -> str:
-        """The sentence of a word; that of the ambiguous word for :data:`SUBJECT`."""
+        """The sentence with a word; for :data:`SUBJECT`, the sentence with the ambiguous word."""
         filler = word if word in self.words else self.words[0]
         return self.sentence.format(context=self.contexts[context], word=filler)
 
@@ -62,7 +62,7 @@ EXAMPLES = (
 )
 WORDS = tuple(example.words[0] for example in EXAMPLES)
 N_CONTEXTS = len(EXAMPLES[0].contexts)
-"""All examples have so many contexts."""
+"""The number of contexts, the same in every example."""
 
 
 @dataclass(frozen=True)

@@ -93,8 +93,8 @@ function Dependence({ model }) {
   return html`<${Frame} title="Masks and dependence" controls=${controls} lines=${[2, 3]}
     task=${html`select the output at <i>c</i>, then change the model.`}
     shows=${html`Above, the mask of one attention layer: the token of a row may attend to the tokens of the filled
-      tiles; −∞ marks a masked pair. Below, the tokens that the selected output depends on through one to
-      ${` ${rows.length} `}blocks. A path through two blocks leads to a token that the mask permits, and from there to
+      tiles; −∞ marks a masked pair. Below, the tokens on which the selected output can depend through 1 to
+      ${` ${rows.length} `}blocks; the weights determine how much. A path through two blocks leads to a token that the mask permits, and from there to
       another. In the encoder–decoder, <i>a</i>, <i>b</i> and <i>c</i> are the source and the others the target; each
       stack has the given number of blocks. In the first three models, one block already reaches every token that more
       blocks reach. In the local decoder, a token attends to itself and to the token before it, and each block

@@ -104,7 +104,7 @@ function Numbers({ label, columns, rows, text, colour }) {
 /** The text field and the tokens. `isOld`: whether the tokens are those of another text. */
 function Tokens({ form, shown, isOld }) {
   return html`<div class="flow-columns">${form}
-    <div><p class="tra-caption">${isOld && "Previous sentence: "}${count(shown.ids.length)} tokens and their ids</p>
+    <div><p class="tra-caption">${isOld && "Old sentence: "}${count(shown.ids.length)} tokens and their ids</p>
       <ol class="tra-chips">${shown.source.map((name, i) => html`<li key=${i}>${name}
         <b>${shown.ids[i]}</b></li>`)}</ol></div>
   </div>`;
@@ -347,7 +347,7 @@ function Flow({ model: widget }) {
     translations.drop();
     setText(next);
     const isNew = next !== "" && next !== stored.text;
-    const message = isNew ? `These are still the stages of ${quoted(shown.text)}; load the model to see those of the selected example.`
+    const message = isNew ? "The stages are those of the old sentence; load the model to see those of this one."
       : undefined;
     setOutcome(next === stored.text ? {} : { result, message });
     if (isLoaded && isNew) run(next);
@@ -376,8 +376,8 @@ function Flow({ model: widget }) {
     () => html`<${Hypotheses} shown=${shown} />`,
   ];
   // The first stage shows the sentence in any case.
-  const which = text === shown.text || number === 1 ? "" : ` of ${quoted(shown.text)}`;
-  const status = message ?? activity?.text ?? `Stage ${number} of ${STAGES.length}${which}: ${stage.result(state)}`;
+  const which = text === shown.text || number === 1 ? `Stage ${number} of ${STAGES.length}` : "Old sentence";
+  const status = message ?? activity?.text ?? `${which}: ${stage.result(state)}`;
 
   const controls = html`
     <div class="flow-steps">

@@ -70,8 +70,8 @@ function Gradient({ model }) {
   return html`<${Frame} title="Gradient through time" controls=${controls} lines=${[2, 4]}
     task=${isGated ? "find the networks with a stable gradient." : "move the spectral radius from 0.9 to 1.1."}
     shows=${html`${isGated ? html`With gates, the gradient does not depend on one factor alone. Along the cell state of an LSTM, every step
-      multiplies it by the forget gate: with a bias of 5, the gate is close to 1 and the gradient is kept for 60 steps. An untrained GRU has
-      gates near one half, so its gradient vanishes. The spectral radius concerns only the formula and the RNN of the second row. ` : ""}In a plain RNN, every step multiplies the gradient by about the same factor.
+      multiplies it by the forget gate: with a bias of 5, the gate is close to 1, and the gradient is stable for 60 steps. The gradient of the
+      untrained GRU, whose gates are near one half, vanishes. The spectral radius concerns only the formula and the RNN of the second row. ` : ""}In a plain RNN, every step multiplies the gradient by about the same factor.
       Unless this factor is close to 1, the gradient vanishes (here: below 0.01) or explodes (above 100) over many steps.
       The formula (dashed) uses one slope of the tanh for all steps: lower the slope until the dashed line meets the
       orange curves. With noise as the input, the slope varies and is below 1, so the gradient of the measured RNN

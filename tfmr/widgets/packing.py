@@ -7,11 +7,11 @@ from torch import Tensor
 UNIT = 10_000
 """A packed number is a whole number of 1 / UNIT."""
 DIGITS = 3
-"""The digits of a packed number, to base 36."""
+"""The digits of a packed number, in base 36."""
 
 
 def pack(numbers: Float[Tensor, "row column"]) -> str:
-    """The numbers as whole numbers of 1 / UNIT, row by row, with DIGITS digits to base 36 each.
+    """The numbers as whole numbers of 1 / UNIT, row by row, with DIGITS digits in base 36 each.
 
     The function ``unpack`` in ``weight_map.js`` is the reverse.
     """

@@ -56,7 +56,7 @@ function Roofline({ model }) {
     limit("arithmetic", "blue", flops, "FLOP", peak),
   ];
   const [most, fastest] = [three(peak / TERA), three(bandwidth / TERA)];
-  // The first state does not tell what the chapter asks the reader to predict.
+  // The first state omits the answer to the prediction in the chapter.
   const end = size === sizes[0] ? "" : turn > sizes.at(-1)
     ? ` Memory is the limit up to ${amount(turn - 1)}.` : ` Arithmetic is the limit from ${amount(turn)} on.`;
   const needed = polynomial(held, size);

@@ -76,7 +76,7 @@ function TwoHeads({ model }) {
   return html`<${Frame} title="Two attention heads" controls=${controls} lines=${[2, 4]}
     task="select a query, then replace a word."
     shows=${html`The query is the token that attends; a line leads from it to each key, and its width is the attention
-      weight. Each head has a row of weights for every query, which sums to 1, apart from rounding. The heads are two of the
+      weight. In each head, the weights of a query sum to 1, apart from rounding. The heads are two selected ones of the
       four in encoder block 2 of the translator of Chapter 11, which computed all numbers and the
       translation. Weights show what a head attends to in this sentence, not what it is for.`}
     status=${describe(tokens, query, names, rows)}>

@@ -1,4 +1,4 @@
-"""Two attention heads of a trained translator: their weights of the same token."""
+"""Two attention heads of a trained translator: their weights for the same query."""
 
 from functools import cache
 from itertools import product

@@ -12,7 +12,7 @@ export const KINDS = {
   encoder: { name: "encoder self-attention", hue: "encoder" },
 };
 
-/** The reverse of pack() in packing.py: rows of `columns` weights, three digits to base 36 each. */
+/** The reverse of pack() in packing.py: rows of `columns` weights, three digits in base 36 each. */
 export function unpack(text, columns) {
   const weights = Float32Array.from({ length: text.length / 3 }, (_, n) =>
     parseInt(text.slice(3 * n, 3 * n + 3), 36) / 10000);
