@@ -258,8 +258,7 @@ def test_without_the_model_an_old_result_is_marked(stage: Stage, phone_stage: St
         expect(caption).to_have_text("8 tokens and their ids")
         live.get_by_label("Example").select_option(label=SENTENCES[1])
         expect(live.get_by_role("status")).to_have_text(
-            "The stages are those of the old sentence; load the model to see those of this "
-            "one."
+            "The stages are those of the old sentence; load the model to see those of this one."
         )
         expect(caption).to_have_text("Old sentence: 8 tokens and their ids")
         assert live.locator(".flow-stage").evaluate("e => e.scrollHeight <= e.clientHeight + 1")

@@ -93,8 +93,8 @@ function Alignment({ model }) {
     task=${html`select <i>ne</i>, then another seed.`}
     shows=${html`Recurrent translators with attention, trained in the same way with different seeds, translate sentences of the
       test set. A row of the map has the attention weights with which a French word is predicted. <i>Without it</i> is the
-      probability of this word if the English word is masked at this one step; the other weights then grow in proportion. The
-      <i>effect</i> of an English word is by how much the probability falls; a rise counts as 0. A weight states what enters the context vector,
+      probability of this word if the English word is masked at this one step; the other weights then grow in proportion.
+      The <i>effect</i> of an English word is by how much the probability falls; a rise counts as 0. A weight states what enters the context vector,
       a large effect shows that the prediction depends on it at this step. The encoder output of a word also depends on the other words of
       the sentence. All models translate these sentences as in the reference, but not every sentence of the test set.`}
     status=${status}>

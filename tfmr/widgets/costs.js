@@ -74,8 +74,8 @@ function Costs({ model }) {
     shows=${html`Each layer maps <i>n</i> vectors of <i>d</i> components to as many vectors. <i>Operations</i> are the
       multiplications and additions of matrix multiplications. Self-attention needs 4<i>n</i>²<i>d</i> and the recurrent
       layer 4<i>nd</i>², equally many at <i>n</i> = <i>d</i>, where the lines cross. <i>Steps</i> are operations that must run
-      one after another, a matrix multiplication being one; only in the recurrent layer does their number depend on <i>n</i>.
-      <i>Memory</i> counts the numbers that the backward pass needs, without the parameters: the inputs, the states of the
+      one after another, a matrix multiplication being one; only in the recurrent layer does their number
+      depend on <i>n</i>. <i>Memory</i> counts the numbers that the backward pass needs, without the parameters: the inputs, the states of the
       recurrent layer, and the attention weights of one head. As in Table 1 of the paper, attention is without projections;
       the recurrent layer includes the product with its inputs. The convolution has a kernel of ${model.get("kernel")}, and
       local attention a radius of ${model.get("radius")}.`}

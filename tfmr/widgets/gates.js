@@ -189,8 +189,8 @@ function Gates({ model }) {
     shows=${html`The networks are trained to predict the latest of the letters ${listed(classes)}; the other tokens are
       noise. At a letter, the gate that keeps the old state closes, and the letter is written to the state. At noise, the forget gate
       of the LSTM is open, so the cell state persists; compare the update gate of the GRU. Replace the token of a step by
-      another letter. Select a row for its arithmetic: <i>x</i> is the input weight of the token, <i>b</i> and <i>b′</i>
-      are biases, <i>W</i> the recurrent weights, <i>h</i> the hidden state of the previous step. Every number is computed
+      another letter. Select a row for its arithmetic: <i>x</i> is the input weight of the
+      token, <i>b</i> and <i>b′</i> are biases, <i>W</i> the recurrent weights, <i>h</i> the hidden state of the previous step. Every number is computed
       from the weights of the trained network.`}
     status=${`Step ${step}, “${sequence[at]}”: unit ${unit + 1} ${update(kind, values, unit)}. ${
       outcome(classes, sequence.slice(0, step), values.probabilities)}`}>

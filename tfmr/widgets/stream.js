@@ -83,8 +83,8 @@ function Stream({ model }) {
     task=${html`select <i>gradient norm</i>, then step.`}
     shows=${html`Post-norm bounds the vector norm of the stream. With pre-norm, the vector norm grows with depth, so
       later blocks change the stream by a smaller fraction: select the <i>relative change</i>,
-      the vector norm of the change by a block divided by the vector norm of its input. In the stack
-      <i>residual</i>, without layer norms or scaling, the vector norm grows exponentially. In
+      the vector norm of the change by a block divided by the vector norm of its input. In the
+      stack <i>residual</i>, without layer norms or scaling, the vector norm grows exponentially. In
       these training runs, the gradients of the first blocks vanish in the post-norm stacks of 12 and 24 blocks, and
       the loss stays near the loss of a uniform prediction, ${format(chance, 2)}. One seed, learning rate 0.001; the
       task is to predict the previous token.`}

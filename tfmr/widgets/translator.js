@@ -143,8 +143,8 @@ function Translator({ model: widget }) {
       status=${current ?? (result ? sentenceOf(result, target) : "No translation yet.")}>
       <div class="tra-result tra-brief" tabindex="0" role="group" aria-label="Translation, scrollable">
         ${result ? html`${translation}<${Sources} result=${result} target=${target} onSelect=${select} />`
-        : html`<p class="tra-legend">The translation and its attention weights will appear here.
-          <i>What it shows</i> lists the words of its vocabulary.</p>`}
+        : html`<p class="tra-legend">The translation and its attention weights will appear
+          here. <i>What it shows</i> lists the words of its vocabulary.</p>`}
       </div>
     <//>`;
   }
