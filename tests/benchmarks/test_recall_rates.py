@@ -9,10 +9,10 @@ from torch import nn
 
 from benchmarks import recall_rates
 from benchmarks.recall import D_HIDDEN, LEARNING_RATE, MAX_GRAD_NORM, SYMBOLS, draw
-from benchmarks.recall_rates import COMPARED, RecallRates, Runs
+from benchmarks.recall_rates import COMPARED, ConstantGates, RecallRates, Runs
 from benchmarks.record import read
 from tfmr.errors import TfmrError
-from tfmr.recurrent import RNNCell
+from tfmr.recurrent import LSTMCell, RNNCell
 
 
 def recurrent_matrix(name: str) -> torch.Tensor:
@@ -39,6 +39,23 @@ def test_a_scaled_matrix_has_the_radius_of_the_other(
     torch.testing.assert_close(factor, factor[0, 0].expand_as(factor))
     radii = [torch.linalg.eigvals(recurrent_matrix(name)).abs().max() for name in (scaled, other)]
     torch.testing.assert_close(*radii)
+
+
+@pytest.mark.parametrize(("learned", "feedback"), [(False, 1), (True, 1), (False, 0)])
+def test_constant_gates_depend_on_their_biases_only(learned: bool, feedback: int) -> None:
+    torch.manual_seed(0)
+    cell = ConstantGates(5.0, learned=learned, feedback=feedback)
+    usual = LSTMCell(2 * SYMBOLS, D_HIDDEN)
+    usual.load_state_dict(cell.state_dict())
+    for layer in (usual.w_x, usual.w_h):
+        layer.weight.detach().view(4, D_HIDDEN, -1)[[0, 1, 3]] = 0  # not the candidate
+    usual.w_h.weight.detach().mul_(feedback)
+    x, h, c = torch.randn(7, 2 * SYMBOLS), torch.randn(7, D_HIDDEN), torch.randn(7, D_HIDDEN)
+    torch.testing.assert_close(cell(x, (h, c)), usual(x, (h, c)))
+    cell(x, (h, c))[0].sum().backward()
+    assert cell.w_x.bias.grad is not None
+    moved = cell.w_x.bias.grad.view(4, D_HIDDEN).any(dim=1).tolist()
+    assert moved == [learned, learned, True, learned]
 
 
 @pytest.mark.parametrize("name", COMPARED)
