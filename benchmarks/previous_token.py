@@ -21,9 +21,10 @@ The head is one of the encoder, by default the costliest of the trained model. T
 Intervals are 95 % bootstrap intervals over sentences or pairs; those of differences are paired.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import cast
@@ -118,14 +119,14 @@ class Study:
 
     @torch.no_grad()
     def losses(
-        self, before: Callable[[int], None] | None = None
+        self, changes: Iterable[AbstractContextManager[None]] | None = None
     ) -> list[Float[Tensor, "batch target"]]:
-        """The loss of every target token; ``before`` is called with the number of each batch."""
+        """The loss of every target token; ``changes`` change the model, one for each batch."""
         found = []
-        for number, batch in enumerate(self.batches):
-            if before is not None:
-                before(number)
-            logits = self.model(batch.source, batch.target_in).transpose(1, 2)
+        changes = [nullcontext()] * len(self.batches) if changes is None else changes
+        for batch, change in zip(self.batches, changes, strict=True):
+            with change:
+                logits = self.model(batch.source, batch.target_in).transpose(1, 2)
             nats = F.cross_entropy(logits, batch.target_out, ignore_index=PAD, reduction="none")
             found.append(nats.double())
         return found
@@ -247,18 +248,18 @@ def ablation(study: Study) -> Iterator[Row]:
                 "mean": study.increase(mean, study.kept),
             }
             for column, (value, resampled) in cost[name].items():
-                row |= _with_interval(column, value, resampled)
+                row |= with_interval(column, value, resampled)
             if kind == "encoder":
                 of_split, of_other = (study.increase(mean, m) for m in (study.split, study.other))
-                row |= _with_interval("split", *of_split)
-                row |= _with_interval("other", *of_other)
-                row |= _with_interval("difference", *_minus(of_split, of_other))
+                row |= with_interval("split", *of_split)
+                row |= with_interval("other", *of_other)
+                row |= with_interval("difference", *minus(of_split, of_other))
             rows.append((name, row))
     for name, row in rows:
         for column in ("zero", "mean"):
             top = max(cost, key=lambda other: cost[other][column][0])
-            lead = _minus(cost[top][column], cost[name][column])
-            row |= _with_interval(f"lead_{column}", *lead)
+            lead = minus(cost[top][column], cost[name][column])
+            row |= with_interval(f"lead_{column}", *lead)
         yield row
 
 
@@ -266,11 +267,13 @@ Measured = tuple[float, Float[np.ndarray, "resamples"]]
 """A value, and the same in each resample."""
 
 
-def _minus(first: Measured, second: Measured) -> Measured:
+def minus(first: Measured, second: Measured) -> Measured:
+    """The difference, paired by resample."""
     return first[0] - second[0], first[1] - second[1]
 
 
-def _with_interval(name: str, value: float, resampled: np.ndarray) -> Row:
+def with_interval(name: str, value: float, resampled: np.ndarray) -> Row:
+    """The rounded value and its interval."""
     return {name: round(float(value), 4), f"{name}_interval": interval(resampled)}
 
 
@@ -331,7 +334,7 @@ def carried(
                 "analysis": "carried",
                 "layer": layer + 1,
                 "head": head + 1,
-                **_with_interval("change", values.mean(), counts @ values / len(values)),
+                **with_interval("change", values.mean(), counts @ values / len(values)),
                 "decoded": int(decoded[layer, head]),
             }
 
@@ -384,50 +387,52 @@ def hidden_noun(
     counts = resample(len(pairs))
     yield {
         "analysis": "hidden noun",
-        **_with_interval("remaining", left.sum() / whole.sum(), ratio_of_sums(left, whole, counts)),
+        **with_interval("remaining", left.sum() / whole.sum(), ratio_of_sums(left, whole, counts)),
     }
     for (layer, head), values in shifts.items():
         moves = np.array(values)
         effect = moves.sum() / left.sum(), ratio_of_sums(moves, left, counts)
         where: Row = {"analysis": "hidden noun", "layer": layer, "head": head}
-        yield {**where, **_with_interval("effect", *effect)}
+        yield {**where, **with_interval("effect", *effect)}
 
 
-def hidden_keys(study: Study, layer: int, head: int) -> Iterator[Row]:
-    """A row per kind of keys that are hidden from one head, which may attend to all others."""
-    attention = attentions(study.model)["encoder", layer]
-    hidden: list[Tensor] = []
-    current = 0
-
-    def turn_to(number: int) -> None:
-        nonlocal current
-        current = number
+@contextmanager
+def hide_keys(
+    attention: MultiHeadAttention, head: int, hidden: Bool[Tensor, "batch query key"]
+) -> Iterator[None]:
+    """Hide keys from one head, counted from 0: ``True`` where a query may not attend."""
 
     def hide(
         _: object, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]
     ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         n = args[0].shape[1]
         mask = kwargs["mask"].expand(-1, attention.n_heads, n, n).clone()
-        mask[:, head - 1] &= ~hidden[current]
+        mask[:, head] &= ~hidden
         return args, kwargs | {"mask": mask}
 
+    handle = attention.register_forward_pre_hook(hide, with_kwargs=True)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def hidden_keys(study: Study, layer: int, head: int) -> Iterator[Row]:
+    """A row per kind of keys that are hidden from one head, which may attend to all others."""
+    attention = attentions(study.model)["encoder", layer]
     for name, choose in KEYS.items():
         hidden = [
             choose(word) & (batch.source != PAD)[:, None] & (batch.source != PAD)[..., None]
             for word, batch in zip(study.words, study.batches, strict=True)
         ]
-        handle = attention.register_forward_pre_hook(hide, with_kwargs=True)
-        try:
-            losses = study.losses(turn_to)
-        finally:
-            handle.remove()
+        losses = study.losses(hide_keys(attention, head - 1, mask) for mask in hidden)
         yield {
             "analysis": "hidden keys",
             "layer": layer,
             "head": head,
             "hidden": name,
             "queries": sum(int(mask.any(dim=-1).sum()) for mask in hidden),
-            **_with_interval("loss_increase", *study.increase(losses, study.kept)),
+            **with_interval("loss_increase", *study.increase(losses, study.kept)),
         }
 
 
@@ -448,35 +453,53 @@ KEYS: dict[str, Callable[[Tensor], Tensor]] = {
 """What is hidden: ``(batch, query, key)`` from the word of each token."""
 
 
+Adapt = Callable[[int, Tensor], Tensor]
+"""The change that is made instead of a change in one block of the decoder, counted from 1."""
+
+
+@contextmanager
+def change_projection(
+    model: Transformer,
+    projection: str,
+    memory: Float[Tensor, "batch length d_model"],
+    adapt: Adapt = lambda _, change: change,
+) -> Iterator[None]:
+    """Change one projection of all cross-attention, ``w_k`` or ``w_v``, as ``memory`` would.
+
+    ``adapt`` replaces the change that ``memory`` would cause in place of the encoder output.
+    """
+
+    def shifted(
+        block: int, layer: nn.Linear, args: tuple[Tensor], output: Tensor
+    ) -> Float[Tensor, "batch length d"]:
+        return output + adapt(block, F.linear(memory - args[0], layer.weight))
+
+    with ExitStack() as stack:
+        for (kind, block), attention in attentions(model).items():
+            if kind == "cross":
+                layer = getattr(attention, projection)
+                stack.callback(layer.register_forward_hook(partial(shifted, block)).remove)
+        yield
+
+
+def memories(study: Study, layer: int, head: int) -> list[Float[Tensor, "batch length d_model"]]:
+    """The encoder output of every batch with one head, counted from 1, replaced by its mean."""
+    attention, mean = attentions(study.model)["encoder", layer], study.means["encoder", layer, head]
+    with mean_ablation(attention, head - 1, mean), torch.no_grad():
+        return [study.model.encode(batch.source)[0] for batch in study.batches]
+
+
 def path(study: Study) -> Iterator[Row]:
     """A row per encoder head: its mean ablation reaches the keys or the values of the decoder."""
-    model = study.model
-    changed: list[Tensor] = []
-    current = 0
-
-    def turn_to(number: int) -> None:
-        nonlocal current
-        current = number
-
-    def substitute(_: object, __: object) -> tuple[Tensor]:
-        return (changed[current],)
-
-    cross = [a for (kind, _), a in attentions(model).items() if kind == "cross"]
-    for (kind, layer), attention in attentions(model).items():
-        for head in range(attention.n_heads if kind == "encoder" else 0):
-            with (
-                mean_ablation(attention, head, study.means[kind, layer, head + 1]),
-                torch.no_grad(),
-            ):
-                changed = [model.encode(batch.source)[0] for batch in study.batches]
-            row: Row = {"analysis": "path", "layer": layer, "head": head + 1}
+    for kind, layer, head in study.means:
+        if kind == "encoder":
+            changed = memories(study, layer, head)
+            row: Row = {"analysis": "path", "layer": layer, "head": head}
             for name, projection in (("keys", "w_k"), ("values", "w_v")):
-                with ExitStack() as stack:
-                    for a in cross:
-                        handle = getattr(a, projection).register_forward_pre_hook(substitute)
-                        stack.callback(handle.remove)
-                    losses = study.losses(turn_to)
-                row |= _with_interval(name, *study.increase(losses, study.kept))
+                losses = study.losses(
+                    change_projection(study.model, projection, memory) for memory in changed
+                )
+                row |= with_interval(name, *study.increase(losses, study.kept))
             yield row
 
 

@@ -96,9 +96,9 @@ def test_hidden_keys_have_no_weight(study: Study, monkeypatch: pytest.MonkeyPatc
     seen = []
     measured = study.losses
 
-    def recorded(before: object) -> list[torch.Tensor]:
+    def recorded(changes: object) -> list[torch.Tensor]:
         with record_attention(study.model.encoder) as maps:
-            found = measured(before)  # type: ignore[arg-type]
+            found = measured(changes)  # type: ignore[arg-type]
         seen.append(maps["blocks.1.attention"][0])
         return found
 
