@@ -21,7 +21,7 @@ from benchmarks.record import Row
 from tfmr.family.digits import CONFIG as VIT
 from tfmr.family.digits import Digits, make_vit, shifted, split_digits, train_classifier
 
-PEAK_LRS = (1e-3, 3e-3, 1e-2, 3e-2)
+PEAK_LRS = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 """The peak learning rates from which that of each network is selected."""
 VALIDATION = 297
 """Training images that are held out for this selection."""
