@@ -348,7 +348,7 @@ WRONG = {
     "q5": [(check_without_state, "")],
     "q6": [
         (detached_chunks, "cut into chunks"),
-        (window_from_the_start, "from the initial state again"),
+        (window_from_the_start, "every window starts at the initial state"),
         (window_from_the_end, ""),
     ],
 }

@@ -563,7 +563,7 @@ WINDOW_MISTAKES = (
         "        for i in range(t, t - k, -1):",
     ),
     Edit(
-        "the states of every window are computed from the initial state again",
+        "every window starts at the initial state instead of the state that was reached there",
         "Only the gradient is truncated: use the states of the whole sequence.",
         "losses states",
         _ARRIVING,
@@ -594,7 +594,7 @@ WINDOW_MISTAKES = (
         "arriving = 2 * (states[t + 1] - y[t])",
     ),
     Edit(
-        "the losses before a step are added on the way back, and so reach more than k uses",
+        "losses are counted several times: those of earlier steps are added on the way back",
         "Follow each loss back alone: begin with h − y of its own step only.",
         "flow",
         "arriving = delta * w",

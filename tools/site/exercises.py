@@ -59,8 +59,8 @@ def fill_page(app: Sphinx, docname: str, source: list[str]) -> None:
 
 def listed() -> Iterator[str]:
     """The rows of a table of all exercises."""
-    yield "| exercise | level | answer | known mistakes |"
-    yield "|---|---|---|--:|"
+    yield "| exercise | answer and level | mistakes |"
+    yield "|---|---|--:|"
     files = {path.stem[:2]: path.name for path in notebooks.chapters()}
     for number in chapter_numbers():
         for each in exercises_of(find_chapter(number)):
@@ -68,7 +68,7 @@ def listed() -> Iterator[str]:
             anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
             link = f"[{each.label} {each.title}]({files[number]}#{anchor})"
             mistakes = len(handouts.known(each))
-            yield f"| {link} | {LEVELS[each.level]} | {answer(each)} | {mistakes} |"
+            yield f"| {link} | {answer(each)}, {LEVELS[each.level]} | {mistakes} |"
 
 
 def answer(exercise: Exercise) -> str:
@@ -96,12 +96,11 @@ def blind_test(rows: list[dict[str, Any]]) -> str:
     ]
     tests, right_tests = (counts(rows, kind="tests", correct=each, when="now") for each in (0, 1))
     predictions = counts(rows, kind="predictions", correct=False, when="now")
-    first = columns[0]
+    named, every = columns[0]["named rightly"], columns[0].total()
     lines = [
-        f"At first, {first['named rightly']} of {first.total()} mistakes in numbers and functions "
-        f"were named rightly ({100 * first['named rightly'] / first.total():.0f} %). The column *now* "
-        "contains the results after known mistakes and inputs were added; for them, the same "
-        "answers are no longer a blind test.",
+        f"At first, {named} of {every} mistakes in numbers and functions were named rightly "
+        f"({100 * named / every:.0f} %). The column *now* contains the results after known "
+        "mistakes and inputs were added; for them, the same answers are no longer a blind test.",
         "",
         "| the check | wrong answers, at first | wrong answers, now | right answers |",
         "|---|--:|--:|--:|",
