@@ -170,6 +170,16 @@ def test_the_record_has_a_row_for_each_model_and_seed(experiment: str, tmp_path:
     assert models == expected[experiment]
 
 
+def test_without_seeds_the_record_has_the_baselines_only(tmp_path: Path) -> None:
+    path = tmp_path / "family.json"
+    Family("bert-pocket", seeds=(), out=path)()
+    record = read(path)
+    assert "BERT" not in [row["model"] for row in record["rows"]]
+    [text, table] = family.table(record["rows"], record["settings"])
+    assert text == "The experiment `bert-pocket`, evaluated on the test data."
+    assert "neighbours, left kept longest" in table
+
+
 def test_llama_differs_from_gpt_by_the_changes_since_2017() -> None:
     vocab, d_model, d_ff = 50, family.CAPTIONS.d_model, 171
     llama = family.make_llama(vocab, family.CAPTIONS)
