@@ -58,6 +58,8 @@ def test_the_numbers_of_every_record_are_in_the_readme(name: str) -> None:
             return [other(item) for item in value]
         if isinstance(value, float):
             return 3 * value + 0.125
+        if value == "named rightly":
+            return "not named"
         return 3 * value if isinstance(value, int) and value > 10**6 else value
 
     chosen = {"peak_lr", "label_smoothing"}
