@@ -629,7 +629,7 @@ def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims
         model = {"gpt": "GPT", "llama": "Llama", "bert": "BERT"}[experiment.partition("-")[0]]
         column = "ahead_of_n_gram_nats" if model == "BERT" else "ahead_of_best_n_gram_nats"
         for seed, (low, _) in zip(settings["seeds"], values(model, column), strict=True):
-            yield f"seed {seed}: {model} is ahead of the n-gram model: {low}", low > 0
+            yield f"{model} is ahead of the n-gram model, seed {seed}: {low}", low > 0
         if model == "BERT":
             # A record without seeds contains baselines only, at the same gaps.
             trained = records[f"family-{experiment}"]["rows"]
