@@ -635,7 +635,7 @@ def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims
             trained = records[f"family-{experiment}"]["rows"]
             worst = max(row["perplexity"] for row in select(trained, model="BERT"))
             least = min(row["perplexity"] for row in rows if row["model"] != "BERT")
-            yield f"{experiment}: BERT is ahead of every baseline: {least}", worst < least
+            yield f"BERT is ahead of every baseline: {least}", worst < least
 
 
 if __name__ == "__main__":
