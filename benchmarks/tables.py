@@ -28,7 +28,17 @@ END = "<!-- End of the rendered tables. -->"
 NOTHING = "–"
 RANGE = "with the lowest and the highest in parentheses"
 UNSEEDED = (
-    *("attention", "beams", "decoding", "doctor", "heads", "inside", "layer_cost", "memory"),
+    *(
+        "attention",
+        "beams",
+        "decoding",
+        "diagnosis",
+        "doctor",
+        "heads",
+        "inside",
+        "layer_cost",
+        "memory",
+    ),
     *("previous_token", "translator_page"),
 )
 """The measurements whose results do not depend on a seed."""

@@ -72,6 +72,22 @@ def test_a_fill_is_scored_by_the_hidden_token() -> None:
     assert family.summary(found) == {"perplexity": pytest.approx(8**0.5, abs=1e-3), "accuracy": 0.5}
 
 
+def test_a_gap_between_its_neighbours_by_hand() -> None:
+    texts = [[4, 5, 6], [4, 5, 6], [8, 7, 6]]
+    right = family.Neighbours(texts, (-1, 1), 9)
+    lowest = (1 - 1 / 2) / 5 + 1 / 2 / 9  # five tokens, each between one kind of neighbours
+    before_6 = (1 - 2 / 3) / 2 + 2 / 3 * lowest  # 5 and 7, with one kind of left neighbour
+    both = (2 - 1 / 3) / 2 + 1 / 3 / 2 * before_6  # between 4 and 6: 5, twice
+    assert right.fill([4, 8, 6], 1)[5].item() == pytest.approx(both)
+    assert right.fill([3, 8, 6], 1)[5].item() == pytest.approx(before_6)
+    assert right.fill([4, 8, 6], 1).sum().item() == pytest.approx(1)
+    left = family.Neighbours(texts, (1, -1), 9)
+    assert left.fill([4, 8, 3], 1)[5] > 0.5 > left.fill([3, 8, 6], 1)[5]
+    # At the ends of a text, the neighbours are BOS and EOS.
+    assert right.fill([8, 5], 0)[4] > 0.5
+    assert right.fill([5, 8], 1)[6] > 0.5
+
+
 def test_the_tokens_beside_a_gap_are_those_of_the_whole_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -125,19 +141,43 @@ def test_the_record_has_a_row_for_each_model_and_seed(experiment: str, tmp_path:
     expected = {
         "gpt-pocket": ["frequencies", "2-gram", "3-gram", "4-gram", "GPT", "GPT"],
         "llama-multi30k": ["frequencies", "2-gram", "3-gram", "4-gram", "Llama", "Llama"],
-        "bert-multi30k": ["frequencies", "3-gram on both sides", "BERT", "BERT"],
+        "bert-multi30k": [
+            "frequencies",
+            "2-gram on both sides",
+            "3-gram on both sides",
+            "4-gram on both sides",
+            "neighbours, left kept longest",
+            "neighbours, right kept longest",
+            "BERT",
+            "BERT",
+        ],
         "digits": [
             "most frequent digit",
             "logistic regression",
             "nearest neighbour",
+            "MLP",
+            "CNN",
+            "ViT",
             "logistic regression, shifted images",
             "nearest neighbour, shifted images",
-            "ViT",
+            "MLP, shifted images",
+            "CNN, shifted images",
+            "ViT, shifted images",
         ]
         * 2,
         "tasks": ["T5 with prefixes"] * 2 + ["T5 without prefixes"] * 2,
     }
     assert models == expected[experiment]
+
+
+def test_without_seeds_the_record_has_the_baselines_only(tmp_path: Path) -> None:
+    path = tmp_path / "family.json"
+    Family("bert-pocket", seeds=(), out=path)()
+    record = read(path)
+    assert "BERT" not in [row["model"] for row in record["rows"]]
+    [text, table] = family.table(record["rows"], record["settings"])
+    assert text == "The experiment `bert-pocket`, evaluated on the test data."
+    assert "neighbours, left kept longest" in table
 
 
 def test_llama_differs_from_gpt_by_the_changes_since_2017() -> None:

@@ -58,6 +58,8 @@ def test_the_numbers_of_every_record_are_in_the_readme(name: str) -> None:
             return [other(item) for item in value]
         if isinstance(value, float):
             return 3 * value + 0.125
+        if value == "named rightly":
+            return "not named"
         return 3 * value if isinstance(value, int) and value > 10**6 else value
 
     chosen = {"peak_lr", "label_smoothing"}
@@ -124,6 +126,7 @@ CLAIMS: list[tuple[str, int, str, object, str]] = [
     ("family-gpt-pocket", -1, "ahead_of_best_n_gram_nats", [-1, 1], "GPT is ahead"),
     ("family-llama-multi30k", -1, "ahead_of_best_n_gram_nats", [-1, 1], "Llama is ahead"),
     ("family-bert-pocket", -1, "ahead_of_n_gram_nats", [-1, 1], "BERT is ahead"),
+    ("family-bert-multi30k-baselines", -1, "perplexity", 5.0, "BERT is ahead of every baseline"),
     ("family-changes", -1, "loss", 9.0, "all changes"),
     ("family-tasks", -1, "copy", 0.999, "the prefix improves copy"),
     ("family-t5-multi30k", -1, "french", 99.0, "the prefix improves french"),

@@ -1,6 +1,7 @@
 """Answers to the exercises of chapter 1: right ones, each written differently, and wrong ones."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -167,6 +168,86 @@ def check_gradcheck(gradient):
     np.testing.assert_allclose(gradient(w, *given), with_difference(w, *given), rtol=1e-4)
 
 
+def window_by_autograd(w, h0, x, y, k):
+    states = [h0]
+    for each in x:
+        states.append(torch.tanh(w * states[-1] + each))
+    total = 0
+    for t in range(len(x)):
+        start = max(0, t + 1 - k)
+        weight, h = w.clone().requires_grad_(), states[start].clone()
+        for i in range(start, t + 1):
+            h = torch.tanh(weight * h + x[i])
+        (gradient,) = torch.autograd.grad((h - y[t]) ** 2 / 2, weight)
+        total = total + gradient
+    return total
+
+
+def window_forwards(w, h0, x, y, k):
+    w, h, total = w.item(), h0.item(), 0.0
+    terms = []  # of the derivative of the state, one for each use in the window
+    for each, target in zip(x.tolist(), y.tolist(), strict=True):
+        old, h = h, math.tanh(w * h + each)
+        terms = [(1 - h * h) * w * term for term in terms] + [(1 - h * h) * old]
+        terms = terms[-k:]
+        total += (h - target) * sum(terms)
+    return total
+
+
+def window_by_difference(w, h0, x, y, k):
+    w, h, total = w.item(), [h0.item()], 0.0
+    for each in x.tolist():
+        h.append(math.tanh(w * h[-1] + each))
+
+    def loss(weight, t):
+        start = max(t + 1 - k, 0)
+        state = h[start]
+        for each in x[start : t + 1].tolist():
+            state = math.tanh(weight * state + each)
+        return (state - y[t].item()) ** 2 / 2
+
+    for t in range(len(x)):
+        total += (loss(w + 1e-5, t) - loss(w - 1e-5, t)) / 2e-5
+    return torch.tensor(total)
+
+
+def window_of_full_gradients(w, h0, x, y, k):
+    states = [h0]
+    for each in x:
+        states.append(torch.tanh(w * states[-1] + each))
+    total = torch.tensor(0.0)
+    for t in range(len(x)):
+        start = max(0, t - k + 1)
+        total += last_loss_only(w, states[start], x[start : t + 1], y[t])
+    return total
+
+
+def last_loss_only(w, h0, x, target):
+    states = [h0]
+    for each in x:
+        states.append((w * states[-1] + each).tanh())
+    d = states[-1] - target
+    total = 0
+    for old, new in reversed(list(pairwise(states))):
+        d = d * (1 - new.square())
+        total, d = total + d * old, d * w
+    return total
+
+
+def window_in_numpy(w, h0, x, y, k):
+    w, x, y = float(w), x.double().numpy(), y.double().numpy()
+    h = np.zeros(len(x) + 1)
+    h[0] = float(h0)
+    for t in range(len(x)):
+        h[t + 1] = np.tanh(w * h[t] + x[t])
+    slope = 1 - h[1:] ** 2
+    return sum(
+        (h[t + 1] - y[t]) * slope[i : t + 1].prod() * w ** (t - i) * h[i]
+        for t in range(len(x))
+        for i in range(max(0, t - k + 1), t + 1)
+    )
+
+
 RIGHT = {
     "q1": [
         [0.083, 0.056],
@@ -179,6 +260,13 @@ RIGHT = {
     "q3": [with_autograd, with_floats, with_difference, with_products, gradient_in_numpy],
     "q4": [with_cat, by_utils, with_if, with_maximum, clip_in_numpy],
     "q5": [check_autograd, check_difference, check_seeds, check_boolean, check_gradcheck],
+    "q6": [
+        window_by_autograd,
+        window_forwards,
+        window_by_difference,
+        window_of_full_gradients,
+        window_in_numpy,
+    ],
 }
 """For each exercise, answers that are right without a remark."""
 
@@ -230,12 +318,39 @@ def check_without_state(gradient):
     assert torch.allclose(gradient(w.detach(), h0, x, y), expected, atol=1e-4)
 
 
+def detached_chunks(w, h0, x, y, k):
+    weight, h, total = w.clone().requires_grad_(), h0, 0
+    for t, (x_t, y_t) in enumerate(zip(x, y, strict=True)):
+        if t % k == 0:
+            h = torch.as_tensor(h).detach()
+        h = torch.tanh(weight * h + x_t)
+        total = total + (h - y_t) ** 2 / 2
+    return torch.autograd.grad(total, weight)[0]
+
+
+def window_from_the_start(w, h0, x, y, k):
+    total = 0
+    for t in range(len(x)):
+        start = max(0, t - k + 1)
+        total += last_loss_only(w, h0, x[start : t + 1], y[t])
+    return total
+
+
+def window_from_the_end(w, h0, x, y, k):
+    return window_in_numpy(w, h0, x.flip(0), y.flip(0), k)
+
+
 WRONG = {
     "q1": [([1 / 20, 0], "only the sentences that begin"), ([0.25, 0.2], "")],
     "q2": [(final_only, "only the last state is returned"), (with_relu, "")],
     "q3": [(truncated, "no gradient flows"), (loss_itself, "")],
     "q4": [(clamped, "each component is clamped"), (normalised, "")],
     "q5": [(check_without_state, "")],
+    "q6": [
+        (detached_chunks, "cut into chunks"),
+        (window_from_the_start, "every window starts at the initial state"),
+        (window_from_the_end, ""),
+    ],
 }
 """For each exercise, answers that are wrong, and part of the name of the mistake; without a name
 if no known mistake explains them."""

@@ -102,6 +102,56 @@ def as_a_boolean(attend):
     return torch.allclose(attend(scores, keep), expected, atol=1e-6)
 
 
+def with_index(y, s, memory, attend, cell, w_t):
+    result = torch.zeros_like(y)
+    for i in range(y.shape[1]):
+        c = attend(s, memory)
+        s = cell(torch.cat((y[:, i], c), 1), s)
+        result[:, i] = (torch.cat((s, c, y[:, i]), 1) @ w_t).tanh()
+    return result
+
+
+def with_blocks(y, s, memory, attend, cell, w_t):
+    for_s, for_c, for_y = w_t.chunk(3)
+    ts = []
+    for token in y.transpose(0, 1):
+        context = attend(s, memory)
+        s = cell(torch.hstack([token, context]), s)
+        ts.append(s @ for_s + context @ for_c + token @ for_y)
+    return torch.stack(ts).tanh().transpose(0, 1)
+
+
+def all_outputs_at_once(y, s, memory, attend, cell, w_t):
+    states, contexts = [], []
+    for i in range(y.size(1)):
+        contexts.append(attend(s, memory))
+        s = cell(torch.cat([y[:, i], contexts[-1]], -1), s)
+        states.append(s)
+    joined = torch.cat([torch.stack(states, 1), torch.stack(contexts, 1), y], -1)
+    return torch.tanh(joined @ w_t), states
+
+
+def recursive(y, s, memory, attend, cell, w_t):
+    if y.shape[1] == 0:
+        return y
+    first, context = y[:, 0], attend(s, memory)
+    s = cell(torch.cat([first, context], dim=1), s)
+    t = torch.tanh(torch.cat([s, context, first], dim=1) @ w_t)
+    return torch.cat([t[:, None], recursive(y[:, 1:], s, memory, attend, cell, w_t)], dim=1)
+
+
+def each_sentence(y, s, memory, attend, cell, w_t):
+    rows = []
+    for tokens, state, outputs in zip(y, s, memory, strict=True):
+        row, state, outputs = [], state[None], outputs[None]
+        for token in tokens:
+            c = attend(state, outputs)
+            state = cell(torch.cat([token, c[0]])[None], state)
+            row.append(np.tanh(torch.cat([state[0], c[0], token]).numpy() @ w_t.numpy()))
+        rows.append(row)
+    return np.array(rows)
+
+
 RIGHT = {
     "q1": [
         [0.023, 0.488, 0.488, 0.488, 0.488],
@@ -114,6 +164,7 @@ RIGHT = {
     "q3": [with_where, with_large_number, with_sums, with_assignment, with_log],
     "q4": [renormalised, without_padding, by_example, by_sentence, as_a_boolean],
     "q5": ["a", "A", " a", "a.", "(a)"],
+    "q6": [with_index, with_blocks, all_outputs_at_once, recursive, each_sentence],
 }
 """For each exercise, answers that are right without a remark."""
 
@@ -145,10 +196,33 @@ def halved(scores, keep):
     return with_where(scores / 2, keep)
 
 
+def luong(y, s, memory, attend, cell, w_t):
+    ts = []
+    for i in range(y.shape[1]):
+        s = cell(torch.cat([y[:, i], attend(s, memory)], -1), s)
+        ts.append(torch.tanh(torch.cat([s, attend(s, memory), y[:, i]], -1) @ w_t))
+    return torch.stack(ts, 1)
+
+
+def generated(y, s, memory, attend, cell, w_t):
+    ts, previous = [], y[:, 0]
+    for _ in range(y.shape[1]):
+        c = attend(s, memory)
+        s = cell(torch.cat([previous, c], -1), s)
+        previous = torch.tanh(torch.cat([s, c, previous], -1) @ w_t)
+        ts.append(previous)
+    return torch.stack(ts, 1)
+
+
+def rolled(y, s, memory, attend, cell, w_t):
+    return with_index(y.roll(1, dims=1), s, memory, attend, cell, w_t)
+
+
 WRONG = {
     "q1": [([0.2, 0.4, 0.4, 0.4, 0.4], ""), ([1, 0, 0, 0, 0], "")],
     "q2": [(linear, "the tanh is missing"), (plain_mean, "")],
     "q3": [(masked_late, "after the softmax"), (halved, "")],
+    "q6": [(luong, "computed from the new state"), (generated, "next input"), (rolled, "")],
 }
 """For each exercise, answers that are wrong, and part of the name of the mistake; without a name
 if no known mistake explains them."""

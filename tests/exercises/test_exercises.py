@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from tfmr.exercises import ch04
 from tfmr.exercises.chapters import chapter_numbers, exercises_of, find_chapter
 from tfmr.exercises.exercise import Diagnosed, Exercise, Function, Mistake, Numbers, Probe, common
 
@@ -200,6 +201,21 @@ def test_another_wrong_answer_is_shown_with_its_first_failing_case(exercise: Fun
     verdict = exercise.check(lambda *arguments: None)
     assert verdict.headline.endswith("got None (is the return statement missing?).")
     assert f"The case: {exercise.probes[0].stage}." in verdict.details
+
+
+def test_a_failing_case_shows_matrices_by_row_and_where_they_differ() -> None:
+    def answer(ids: torch.Tensor) -> torch.Tensor:
+        return (ch04.q3.answer(ids) & (torch.arange(ids.shape[1]) != 1)).bfloat16()
+
+    assert isinstance(ch04.q3, Function)
+    lines = ch04.q3.check(answer).details.splitlines()
+    assert lines[-5:] == [
+        "yours = [[[1., 0., 0.],",
+        "          [1., 0., 0.],",
+        "          [1., 0., 1.]]]  # shape (1, 3, 3)",
+        "They differ first at index [0, 1, 1].",
+        "ch04.q3.hint() gives a hint.",
+    ]
 
 
 @every_function

@@ -65,6 +65,25 @@ def test_vit_learns_a_position() -> None:
     assert (model(data.test_images).argmax(dim=1) == data.test_labels).float().mean() > 0.9
 
 
+@pytest.mark.parametrize(("shifts", "lowest", "highest"), [(True, 0.4, 0.6), (False, 1.0, 1.0)])
+def test_half_of_the_images_of_a_batch_are_shifted(
+    shifts: bool, lowest: float, highest: float
+) -> None:
+    data = digits.split_digits(*toy_digits(), seed=0)
+    original = {tuple(image.flatten().tolist()) for image in data.train_images}
+    batches: list[torch.Tensor] = []
+
+    class Remember(torch.nn.Linear):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            batches.append(images)
+            return super().forward(images.flatten(1))
+
+    digits.train_classifier(lambda: Remember(64, 10), data, 10, 0, 1e-3, shifts=shifts)
+    rows = [tuple(image.flatten().tolist()) for images in batches for image in images]
+    # A row of bright pixels that is shifted to the side keeps all but one of them.
+    assert lowest <= sum(row in original for row in rows) / len(rows) <= highest
+
+
 def test_too_few_digits_are_rejected() -> None:
     images, labels = toy_digits(500)
     with pytest.raises(TfmrError, match=r"more than 500 images.*got 500 images and 500 labels"):

@@ -216,3 +216,14 @@ def test_generation_needs_evaluation_mode_and_a_maximum_length() -> None:
 def test_a_prompt_without_tokens() -> None:
     with pytest.raises(TfmrError, match=r"at least one token: got \[1, 0\]"):
         models()[0].start(torch.tensor([[1], [-1]]), 2)
+
+
+def test_the_first_text_has_seed_0_and_each_further_one_the_next() -> None:
+    options = {"max_new_tokens": LENGTH, "sampling": Sampling(temperature=2.0)}
+    texts = generate(models()[0], PROMPTS, **options)
+    for i, prompt in enumerate(PROMPTS):
+        assert generate(models()[0], [prompt], seed=i, **options) == [texts[i]]
+    options |= {"start": BOS, "eos": None}
+    answers = answer(t5(), pad(SOURCES), **options)
+    for i, source in enumerate(SOURCES):
+        assert answer(t5(), torch.tensor([source]), seed=i, **options) == [answers[i]]

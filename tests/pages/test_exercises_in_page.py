@@ -15,7 +15,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.pages.axe import AXE, RUN, STILL, TARGETS
 from tests.pages.conftest import CONTRAST, NAMELESS, OVERFLOW, SITE, Visit, guarded
 from tfmr.exercises.chapters import chapter_numbers, exercises_of, find_chapter
-from tfmr.exercises.exercise import Exercise, Numbers, Predict
+from tfmr.exercises.exercise import LEVELS, Exercise, Numbers, Predict
+from tfmr.records import record_path
+from tools.handouts import known
 from tools.notebooks import chapters
 
 EXERCISES = [each for number in chapter_numbers() for each in exercises_of(find_chapter(number))]
@@ -493,3 +495,24 @@ def test_without_javascript_a_page_has_no_form(chromium: Browser, address: str) 
     expect(page.locator(".answers")).to_be_hidden()
     expect(page.locator("section.exercise > .cell > .cell_output").first).to_be_visible()
     context.close()
+
+
+def test_a_page_lists_every_exercise_and_links_to_it() -> None:
+    page = document_fromstring((SITE / "exercises.html").read_bytes())
+    listed, results = page.xpath("//table")
+    rows = [row.xpath("td") for row in listed.xpath(".//tbody/tr")]
+    titles = [f"{each.label} {each.title}" for each in EXERCISES]
+    assert [cells[0].text_content() for cells in rows] == titles
+    assert [int(cells[2].text_content()) for cells in rows] == [len(known(e)) for e in EXERCISES]
+    for cells, exercise in zip(rows, EXERCISES, strict=True):
+        assert cells[1].text_content().endswith(f", {LEVELS[exercise.level]}")
+        [address] = cells[0].xpath(".//a/@href")
+        name, _, anchor = address.partition("#")
+        assert name == PAGES[exercise.chapter]
+        assert f'id="{anchor}"' in (SITE / name).read_text("utf-8")
+    record = json.loads(record_path("diagnosis.json").read_text("utf-8"))["rows"]
+    wrong = [row for row in record if row["kind"] == "numbers and functions" and not row["correct"]]
+    first = [name for row in wrong if row["when"] == "at first" for name in row["results"]]
+    column = [row.xpath("td[2]")[0].text_content() for row in results.xpath(".//tbody/tr")]
+    assert int(column[0]) == first.count("named rightly")
+    assert int(column[-1]) == len(first) == sum(map(int, column[:-1]))

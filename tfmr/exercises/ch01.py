@@ -238,3 +238,57 @@ def gradient_test(gradient):
         )
     ),
 )
+
+
+def window_probe(stage: str, w: float, length: int, window: int, seed: int) -> Probe:
+    """The arguments of :func:`gradient_probe`, and a window."""
+    first, *others = gradient_probe(stage, w, 0.5, length, seed).arguments
+    return Probe(stage, (first, *others, window))
+
+
+q6 = Function(
+    chapter=CHAPTER,
+    number=6,
+    title="Truncation by a window",
+    level=3,
+    task="Truncation at chunks treats the losses differently: the first of a chunk flows back "
+    "through one step, the last through all steps of the chunk. Take the network of exercise 1.3, "
+    "and let the gradient of *every* loss flow back through its own step and the k − 1 steps "
+    "before it, as far as they exist. All states are computed as before. Write the sum of these "
+    "derivatives with respect to w.",
+    name="window_gradient",
+    stub='''\
+def window_gradient(w, h0, x, y, k):
+    """The truncated derivative of the loss with respect to w: a number.
+
+    w, h0: tensors of one number, the weight and the initial state
+    x, y: (length,), the inputs and the targets
+    k: int, at least 1, the number of uses of w that each loss reaches,
+        that of its own step included
+
+    The loss of a step is ½ (h - y)², and h = tanh(w h_before + x).
+    """
+    raise NotImplementedError
+''',
+    hints=(
+        "With k = 1, the old state of a step is a constant. What is then the derivative of its "
+        "loss?",
+        "The losses can no longer share one backward loop, because each stops elsewhere. Which two "
+        "loops do you need?",
+        "Follow one loss back: at every use of the weight, add a term, then continue to the state "
+        "before. At which step does the loss of step t stop?",
+    ),
+    answer=versions.window_gradient,
+    remark="If k is at least the length, this is the whole gradient. The work grows with k times "
+    "the length: the price for a window that moves with the loss.",
+    build=by_edits(versions.window_gradient, versions.WINDOW_MISTAKES),
+    arguments=("w", "h0", "x", "y", "k"),
+    probes=(
+        window_probe("one step, k = 1", 0.5, 1, 1, 0),
+        window_probe("three steps, k = 1", 0.5, 3, 1, 10),
+        window_probe("three steps, k = 2", -1.5, 3, 2, 20),
+        window_probe("seven steps, k = 3", 1.2, 7, 3, 30),
+        window_probe("four steps, k = 6", 0.8, 4, 6, 40),
+    ),
+    mistakes=versions.WINDOW_MISTAKES,
+)

@@ -497,3 +497,149 @@ def gradient_test(gradient: Callable[..., Tensor]) -> None:
 
     expected = (loss_at(w + step) - loss_at(w - step)) / (2 * step)
     assert abs(gradient(w, h0, x, y) - expected) < 1e-4
+
+
+def window_gradient(w: Scalar, h0: Scalar, x: Tensor, y: Tensor, k: int) -> Tensor:
+    """The derivative of the loss, if the gradient of each step reaches k uses of the weight."""
+    states = [torch.as_tensor(h0)]
+    for x_t in x:
+        states.append(torch.tanh(w * states[-1] + x_t))
+    gradient = torch.zeros(())
+    for t in range(len(x)):
+        arriving = states[t + 1] - y[t]
+        for i in range(t, max(t - k, -1), -1):
+            delta = arriving * (1 - states[i + 1] ** 2)
+            gradient = gradient + delta * states[i]
+            arriving = delta * w
+    return gradient
+
+
+_BACK = "range(t, max(t - k, -1), -1)"
+_ARRIVING = "arriving = states[t + 1] - y[t]"
+_WINDOW_DELTA = "arriving * (1 - states[i + 1] ** 2)"
+WINDOW_MISTAKES = (
+    Edit(
+        "the sequence is cut into chunks of k steps",
+        "The gradient of every loss reaches k uses of the weight, not only that of the last loss "
+        "of a chunk.",
+        "window",
+        _BACK,
+        "range(t, t - t % k - 1, -1)",
+    ),
+    Edit(
+        "the gradient flows back to the first step: nothing is truncated",
+        "Stop after k uses of the weight.",
+        "window",
+        _BACK,
+        "range(t, -1, -1)",
+    ),
+    Edit(
+        "each loss reaches one use of the weight too many",
+        "The use in the step of the loss itself counts as the first of k.",
+        "window",
+        _BACK,
+        "range(t, max(t - k - 1, -1), -1)",
+    ),
+    Edit(
+        "each loss reaches one use of the weight too few",
+        "With k = 1, the loss of a step still reaches the use in this step.",
+        "window",
+        _BACK,
+        "range(t, max(t - k + 1, -1), -1)",
+    ),
+    Edit(
+        "each loss reaches one use of the weight only",
+        "Continue through k steps: multiply by w, and go on to the step before.",
+        "window",
+        _BACK,
+        "range(t, t - 1, -1)",
+    ),
+    Edit(
+        "the losses of the first k − 1 steps are left out",
+        "They have fewer steps before them: follow them back to the first step.",
+        "losses window",
+        f"for t in range(len(x)):\n        {_ARRIVING}\n        for i in {_BACK}:",
+        f"for t in range(k - 1, len(x)):\n        {_ARRIVING}\n"
+        "        for i in range(t, t - k, -1):",
+    ),
+    Edit(
+        "every window starts at the initial state instead of the state that was reached there",
+        "Only the gradient is truncated: use the states of the whole sequence.",
+        "losses states",
+        _ARRIVING,
+        "states[max(t - k + 1, 0)] = torch.as_tensor(h0)\n"
+        "        for i in range(max(t - k + 1, 0), t + 1):\n"
+        "            states[i + 1] = torch.tanh(w * states[i] + x[i])\n"
+        f"        {_ARRIVING}",
+    ),
+    Edit(
+        "only the loss of the last step counts",
+        "Every step has a loss: follow each of them back.",
+        "losses",
+        _ARRIVING,
+        "arriving = (states[t + 1] - y[t]) * (t == len(x) - 1)",
+    ),
+    Edit(
+        "the gradient is divided by the number of steps",
+        "The loss is the sum over the steps, not their mean.",
+        "result",
+        "return gradient",
+        "return gradient / len(x)",
+    ),
+    Edit(
+        "the derivative of the loss has a factor of 2",
+        "The loss has a factor of ½, so its derivative is h − y.",
+        "losses",
+        _ARRIVING,
+        "arriving = 2 * (states[t + 1] - y[t])",
+    ),
+    Edit(
+        "losses are counted several times: those of earlier steps are added on the way back",
+        "Follow each loss back alone: begin with h − y of its own step only.",
+        "flow",
+        "arriving = delta * w",
+        "arriving = delta * w + states[i] - y[i - 1]",
+    ),
+    Edit(
+        "the derivative of the tanh is missing",
+        "Multiply by 1 − h² of the new state at every step.",
+        "delta",
+        _WINDOW_DELTA,
+        "arriving",
+    ),
+    Edit(
+        "the derivative of the tanh is computed from the old state",
+        "Use the state that the tanh returned: 1 − h² of the new state.",
+        "delta",
+        _WINDOW_DELTA,
+        "arriving * (1 - states[i] ** 2)",
+    ),
+    Edit(
+        "the gradient is not multiplied by w on its way to the step before",
+        "The step multiplies the old state by w, so the gradient is multiplied by w, too.",
+        "flow",
+        "arriving = delta * w",
+        "arriving = delta",
+    ),
+    Edit(
+        "the gradient that flows back lacks the derivative of the tanh",
+        "Pass on delta · w, in which the derivative is included.",
+        "flow",
+        "arriving = delta * w",
+        "arriving = arriving * w",
+    ),
+    Edit(
+        "the gradient is multiplied by the new state instead of the old one",
+        "In step i, the weight multiplies the state before the step.",
+        "sum",
+        "delta * states[i]",
+        "delta * states[i + 1]",
+    ),
+    Edit(
+        "the terms are overwritten instead of added",
+        "All steps use the same weight: add their terms.",
+        "sum",
+        "gradient + delta * states[i]",
+        "delta * states[i]",
+    ),
+)

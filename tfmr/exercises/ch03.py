@@ -236,3 +236,64 @@ prediction = None  # "a", "b" or "c"
     },
     experiment=versions.without_tanh,
 )
+
+
+def decoder_probe(stage: str, batch: int, target: int, source: int, d: int, seed: int) -> Probe:
+    """Decoder inputs, a state, encoder outputs, and the parts of a decoder."""
+    arguments = (
+        numbers(seed, batch, target, d),
+        numbers(seed + 1, batch, d),
+        numbers(seed + 2, batch, source, d),
+        versions.Attend(d, seed + 3),
+        versions.Cell(d, seed + 6),
+        numbers(seed + 8, 3 * d, d),
+    )
+    return Probe(stage, arguments)
+
+
+q6 = Function(
+    chapter=CHAPTER,
+    number=6,
+    title="The decoder with attention",
+    level=3,
+    task="Write the decoder with attention for known target tokens. Each step computes the context "
+    "vector c from the state before the step, then the new state s = cell([y; c], s), and "
+    "from this state t = tanh([s; c; y] Wₜ). Here [a; b] is the concatenation.",
+    name="decode",
+    stub='''\
+def decode(y, s, memory, attend, cell, w_t):
+    """The vectors t of all steps: (batch, target, d).
+
+    y: (batch, target, d), the vectors of the previous target tokens
+    s: (batch, d), the state before the first step
+    memory: (batch, source, d), the encoder outputs
+    attend: a function of a state, (batch, d), and the encoder outputs;
+        it returns the context vector, (batch, d)
+    cell: a function of an input, (batch, 2 d), and a state, (batch, d);
+        it returns the new state, (batch, d)
+    w_t: (3 d, d)
+    """
+    raise NotImplementedError
+''',
+    hints=(
+        "All target tokens are known. Which quantity still forces a loop over the steps?",
+        "In which order are the context vector, the new state and t computed? Which of them need "
+        "the state before the step?",
+        "`torch.cat` with `dim=-1` concatenates the vectors of a batch. The loop keeps one state, "
+        "and collects one t per step.",
+    ),
+    answer=versions.decode,
+    remark="The context vector is computed once per step and used twice. `Seq2Seq` in `tfmr` "
+    "computes the same, with a GRU or an LSTM as the cell and with padding masked.",
+    build=by_edits(versions.decode, versions.DECODE_MISTAKES),
+    arguments=("y", "s", "memory", "attend", "cell", "w_t"),
+    read=first_tensor,
+    probes=(
+        decoder_probe("one step, one source position", 1, 1, 1, 2, 0),
+        decoder_probe("one step, three source positions", 1, 1, 3, 2, 20),
+        decoder_probe("two steps", 1, 2, 3, 2, 40),
+        decoder_probe("four steps", 1, 4, 3, 2, 60),
+        decoder_probe("a batch of two", 2, 3, 2, 3, 80),
+    ),
+    mistakes=versions.DECODE_MISTAKES,
+)

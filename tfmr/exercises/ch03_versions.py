@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tfmr.exercises.edits import Edit, by_edits
-from tfmr.exercises.exercise import Faults, Mistake
+from tfmr.exercises.exercise import Faults, Mistake, numbers
 from tfmr.notebook import approximate
 
 OUTPUTS = torch.tensor([[0.0, 0], [1, 0], [0, 1]])
@@ -316,3 +317,201 @@ def without_tanh() -> tuple[str, str]:
     option = "a" if linear < 0.001 else "b" if linear < tanh else "c"
     without, mean = approximate(linear, 0.0, 0.001), approximate(tanh, 0.5, 0.2)
     return option, f"the largest change is {without} without tanh; with it, the mean is {mean}."
+
+
+@dataclass(frozen=True)
+class Attend:
+    """Additive attention with parameters drawn at random."""
+
+    d: int
+    seed: int
+
+    def __call__(
+        self, s: Float[Tensor, "batch d"], memory: Float[Tensor, "batch source d"]
+    ) -> Float[Tensor, "batch d"]:
+        """The context vectors."""
+        shapes = (self.d, self.d), (self.d, self.d), (self.d,)
+        w, u, v = (numbers(self.seed + i, *shape).to(s) for i, shape in enumerate(shapes))
+        return context_vector(s, memory, w, u, v)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A recurrent cell with tanh and with parameters drawn at random."""
+
+    d: int
+    seed: int
+
+    def __call__(
+        self, x: Float[Tensor, "batch two_d"], s: Float[Tensor, "batch d"]
+    ) -> Float[Tensor, "batch d"]:
+        """The new state."""
+        w_x, w_h = numbers(self.seed, 2 * self.d, self.d), numbers(self.seed + 1, self.d, self.d)
+        return torch.tanh(x @ w_x.to(x) + s @ w_h.to(s))
+
+
+def decode(
+    y: Float[Tensor, "batch target d"],
+    s: Float[Tensor, "batch d"],
+    memory: Float[Tensor, "batch source d"],
+    attend: Callable[[Tensor, Tensor], Tensor],
+    cell: Callable[[Tensor, Tensor], Tensor],
+    w_t: Float[Tensor, "three_d d"],
+) -> Float[Tensor, "batch target d"]:
+    """The vectors t of a decoder with attention, for all target tokens."""
+    outputs = []
+    for previous in y.unbind(dim=1):
+        context = attend(s, memory)
+        s = cell(torch.cat([previous, context], dim=-1), s)
+        t = torch.tanh(torch.cat([s, context, previous], dim=-1) @ w_t)
+        outputs.append(t)
+    return torch.stack(outputs, dim=1)
+
+
+_LOOP = "for previous in y.unbind(dim=1):\n"
+_ATTEND = "        context = attend(s, memory)\n"
+_CELL = "s = cell(torch.cat([previous, context], dim=-1), s)"
+_T = "torch.tanh(torch.cat([s, context, previous], dim=-1) @ w_t)"
+DECODE_MISTAKES = (
+    Edit(
+        "the context vector in t is computed from the new state",
+        "Compute it once per step, from the state before the step.",
+        "attend t",
+        f"t = {_T}",
+        f"context = attend(s, memory)\n        t = {_T}",
+    ),
+    Edit(
+        "the context vector is computed once, before the loop",
+        "Every step needs a context vector of its own: call attend in the loop.",
+        "attend loop",
+        _LOOP + _ATTEND,
+        f"context = attend(s, memory)\n    {_LOOP}",
+    ),
+    Edit(
+        "the context vector is the mean of the encoder outputs",
+        "Call attend, which weights them.",
+        "attend",
+        "attend(s, memory)",
+        "memory.mean(dim=1)",
+    ),
+    Edit(
+        "the context vector is computed from the token instead of the state",
+        "The query is the state before the step: attend(s, memory).",
+        "attend",
+        "attend(s, memory)",
+        "attend(previous, memory)",
+    ),
+    Edit(
+        "the input of the cell has the context vector first",
+        "The token comes first: [y; c].",
+        "cell",
+        "[previous, context]",
+        "[context, previous]",
+    ),
+    Edit(
+        "the context vector does not enter the state",
+        "The input of the cell is [y; c].",
+        "cell",
+        "[previous, context]",
+        "[previous, 0 * context]",
+    ),
+    Edit(
+        "every step starts from the initial state",
+        "The new state is the state before the next step: overwrite s.",
+        "attend cell t",
+        f"{_CELL}\n        t = {_T}",
+        "new = cell(torch.cat([previous, context], dim=-1), s)\n"
+        "        t = torch.tanh(torch.cat([new, context, previous], dim=-1) @ w_t)",
+    ),
+    Edit(
+        "t is computed from the state before the step",
+        "The state in t is the new one: call cell first.",
+        "cell t",
+        f"{_CELL}\n        t = {_T}",
+        f"t = {_T}\n        {_CELL}",
+    ),
+    Edit(
+        "t is computed without the tanh",
+        "Apply tanh to the product with w_t.",
+        "t",
+        _T,
+        "torch.cat([s, context, previous], dim=-1) @ w_t",
+    ),
+    Edit(
+        "the three vectors in t are in another order: the token is second",
+        "The order is [s; c; y].",
+        "t",
+        "[s, context, previous]",
+        "[s, previous, context]",
+    ),
+    Edit(
+        "the three vectors in t are in another order: the context vector is first",
+        "The order is [s; c; y].",
+        "t",
+        "[s, context, previous]",
+        "[context, s, previous]",
+    ),
+    Edit(
+        "the three vectors in t are in another order: the token is first",
+        "The order is [s; c; y].",
+        "t",
+        "[s, context, previous]",
+        "[previous, context, s]",
+    ),
+    Edit(
+        "t enters the next step instead of the state",
+        "Keep the state and t apart: only s is passed on.",
+        "t pass",
+        f"t = {_T}\n",
+        f"s = t = {_T}\n",
+    ),
+    Edit(
+        "the states are returned instead of t",
+        "Collect t: it is computed from the state, the context vector and the token.",
+        "pass result",
+        "outputs.append(t)",
+        "outputs.append(s)",
+    ),
+    Edit(
+        "the context vectors are returned instead of t",
+        "Collect t: it is computed from the state, the context vector and the token.",
+        "pass result",
+        "outputs.append(t)",
+        "outputs.append(context)",
+    ),
+    Edit(
+        "only the last t is returned",
+        "Collect the t of every step.",
+        "result axis",
+        "torch.stack(outputs, dim=1)",
+        "t",
+    ),
+    Edit(
+        "the steps are the first axis of the result",
+        "The batch comes first: stack along dim=1.",
+        "axis",
+        "outputs, dim=1",
+        "outputs, dim=0",
+    ),
+    Edit(
+        "the target tokens are shifted once more",
+        "The argument y contains the previous target tokens already: step i uses y[:, i].",
+        "loop",
+        "y.unbind(dim=1)",
+        "torch.cat([0 * y[:, :1], y[:, :-1]], dim=1).unbind(dim=1)",
+    ),
+    Edit(
+        "t is the next input of the cell instead of the known target token",
+        "The target tokens are known: step i uses y[:, i].",
+        "attend loop",
+        _LOOP,
+        "t = y[:, 0]\n    for _ in y.unbind(dim=1):\n        previous = t\n",
+    ),
+    Edit(
+        "the steps run from the last target token to the first",
+        "Begin with y[:, 0].",
+        "loop",
+        "y.unbind(dim=1)",
+        "y.flip(1).unbind(dim=1)",
+    ),
+)

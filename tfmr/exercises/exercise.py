@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import chain, combinations, count
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -361,6 +362,7 @@ class Function(Diagnosed):
             return Verdict("raised", f"Your code raised an error{given.where}", text)
         assert isinstance(expected, Tensor)
         case += [show("expected", expected), show("yours", given)]
+        case += first_difference(expected, given, self.tolerance)
         text = "\n".join([*lines, *case, self._next_hint])
         return Verdict("wrong", f"Wrong for this case: {probe.stage}.", text)
 
@@ -528,12 +530,16 @@ def show(name: str, value: Any) -> str:
         return f"{name} = {value!r}"
     if value.numel() > MOST_SHOWN:
         return f"{name}: a tensor of shape {tuple(value.shape)}"
-    shape = f"  # shape {tuple(value.shape)}" if value.dim() != 1 else ""
-    text = str(_rounded(value.tolist()))
-    return f"{name} = {text}{shape}"
+    start = f"{name} = "
+    array = (value.double() if value.is_floating_point() else value).numpy(force=True)
+    text = np.array2string(array, precision=3, suppress_small=True, separator=", ", prefix=start)
+    return start + text + (f"  # shape {tuple(value.shape)}" if value.dim() != 1 else "")
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_rounded(each) for each in value]
-    return round(value, 3) if isinstance(value, float) else value
+def first_difference(expected: Tensor, given: Tensor, tolerance: float) -> list[str]:
+    """A line that states where two tensors of the same shape begin to differ; else none."""
+    if expected.shape != given.shape or expected.numel() == 1:
+        return []
+    same = torch.isclose(given.double(), expected.double(), tolerance, tolerance, equal_nan=True)
+    place = (~same).nonzero()[0].tolist()
+    return [f"They differ first at index {place}."]

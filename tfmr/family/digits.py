@@ -4,17 +4,20 @@ The images are not part of the package: ``sklearn.datasets.load_digits`` returns
 8 × 8 pixels with values from 0 to 16 (Alpaydin and Kaynak, 1998).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfmr.errors import require
 from tfmr.family.training import initialise_small, train
 from tfmr.family.vit import ViT, ViTConfig
+
+Model = TypeVar("Model", bound=nn.Module)
 
 MEAN, STD = 4.88, 6.02
 """Mean and standard deviation of the pixels."""
@@ -81,8 +84,38 @@ def train_vit(digits: Digits, steps: int, seed: int) -> ViT:
     A convolution treats an object in the same way at each position; a ViT has to learn it from
     images.
     """
+    return train_classifier(make_vit, digits, steps, seed, PEAK_LR)
+
+
+def make_vit() -> ViT:
+    """An untrained ViT with :data:`CONFIG`."""
+    model = ViT(CONFIG)
+    initialise_small(model)
+    return model
+
+
+def train_classifier(
+    make: Callable[[], Model],
+    digits: Digits,
+    steps: int,
+    seed: int,
+    peak_lr: float,
+    *,
+    shifts: bool = True,
+) -> Model:
+    """Train a classifier that maps images ``(batch, 1, 8, 8)`` to one logit per digit.
+
+    Args:
+        make: returns the untrained model.
+        digits: the images.
+        steps: number of random batches of :data:`BATCH` images.
+        seed: determines the weights and the batches.
+        peak_lr: the largest learning rate.
+        shifts: shift half of the images of a batch by one pixel.
+    """
     generator = torch.Generator().manual_seed(seed)
-    directions = shifted(digits.train_images)
+    x = digits.train_images
+    directions = shifted(x) if shifts else x.expand(5, *x.shape)
 
     def loss() -> Tensor:
         batch = torch.randint(len(digits.train_labels), (BATCH,), generator=generator)
@@ -92,7 +125,6 @@ def train_vit(digits: Digits, steps: int, seed: int) -> ViT:
 
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
-        model = ViT(CONFIG)
-        initialise_small(model)
-        train(model, loss, steps, PEAK_LR)
+        model = make()
+        train(model, loss, steps, peak_lr)
     return model

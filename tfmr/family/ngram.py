@@ -42,8 +42,7 @@ class NGram:
         self.vocab = vocab
         grams: Counter[Context] = Counter()
         for text in texts:
-            padded = self._padded(text)
-            grams.update(tuple(padded[end - order : end]) for end in range(order, len(padded) + 1))
+            grams.update(self._grams(text))
         if not grams:
             raise TfmrError("an n-gram model needs at least one text to count: got none")
         self._levels = []
@@ -98,6 +97,11 @@ class NGram:
                 for end in range(at, last + 1)
             )
         return scores.softmax(0).float()
+
+    def _grams(self, text: Sequence[int]) -> Iterable[Context]:
+        padded = self._padded(text)
+        ends = range(self.order, len(padded) + 1)
+        return (tuple(padded[end - self.order : end]) for end in ends)
 
     def _padded(self, text: Sequence[int]) -> list[int]:
         outside = [token for token in text if not 0 <= token < self.vocab]

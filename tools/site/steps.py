@@ -54,6 +54,7 @@ STEPS = (
     Step("builder-inited", card.write_card, "Draw the picture for messengers."),
     Step("builder-inited", search_index.replace_sphinx_search, "Turn Sphinx's own index off."),
     Step("source-read", reference.fill_page, "List the exports and modules on the first page."),
+    Step("source-read", exercises.fill_page, "List the exercises, and what their checks name."),
     Step("read", chapters.number_title, "Add the number of a chapter to its title."),
     Step("read", figures.describe_pictures, "Give pictures their alternative text."),
     Step("read", figures.compress_pictures, "Make pictures small, and lay them out for phones."),
