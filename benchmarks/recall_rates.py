@@ -286,6 +286,9 @@ def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims
             "RNN, radius 1": 13,
             "RNN, orthogonal, small radius": 1,
             "LSTM, forget bias 5": 17,
+            "LSTM, forget bias 5, constant gates": 15,
+            "LSTM, forget bias 5, learned constants": 16,
+            "LSTM, forget bias 5, cell path alone": 20,
         },
     }
     seeds = len(settings["seeds"])
