@@ -77,7 +77,6 @@ ADD_TARGETS = """(names) => {
 LINKS = """() => [...document.querySelectorAll("article a[href]")]
     .map(link => new URL(link.getAttribute("href"), location).href)"""
 LOADED = """async () => {
-    for (const image of document.images) image.loading = "eager";
     window.dispatchEvent(new Event("beforeprint"));
     document.documentElement.classList.add("print-solutions");
     await document.fonts.ready;

@@ -110,9 +110,17 @@ const beyond = ([{ isIntersecting, boundingClientRect }]) => {
 const heading = one("article h1");
 if (heading) new IntersectionObserver(beyond, { rootMargin: "-56px 0px 0px" }).observe(heading);
 
+// Some browsers print an empty place for a picture that is not there yet because the reader has not come near it.
+const loadPictures = () => Promise.all(all("img[loading=lazy]").map((picture) => {
+  picture.loading = "eager";
+  return picture.decode().catch(() => {});
+}));
+addEventListener("beforeprint", loadPictures);
+
 // Paper has the hints and solutions that are open, or all of them.
 for (const button of all(".btn-print-button")) {
-  button.addEventListener("click", () => {
+  button.addEventListener("click", async () => {
+    await loadPictures();
     root.classList.toggle("print-solutions", button.dataset.print === "solutions");
     print();
   });
@@ -279,7 +287,7 @@ function markAreas() {
 function openTarget() {
   // The state of a live figure follows its name after "&".
   const [name, ...state] = location.hash.slice(1).split("&");
-  const target = document.getElementById(decodeURIComponent(name));
+  const target = name ? document.getElementById(decodeURIComponent(name)) : null;
   const place = target ?? one("article .moved > li");
   if (place?.matches(".moved > li")) {
     const { href } = place.firstElementChild;

@@ -153,11 +153,12 @@ def test_paper_has_the_hints_and_solutions_that_the_reader_asks_for(visit: Visit
     page.reload()
     page.evaluate(
         """() => {
-            window.print = () => {};
+            window.printed = new Promise(done => { window.print = done; });
         }"""
     )
     page.get_by_role("button", name="Download this page").click()
     page.get_by_role("button", name="Print with solutions").click()
+    page.evaluate("() => window.printed")
     for details in (solution, hint):
         assert False not in printed(page, details)
     page.evaluate("() => window.dispatchEvent(new Event('afterprint'))")
@@ -194,6 +195,45 @@ def test_the_address_of_every_file_changes_with_its_content(visit: Visit) -> Non
     assert [url for url in files if not named.search(url)] == []
     kinds = {urlsplit(url).path.split("/_static/")[1].split("/")[0] for url in files}
     assert kinds >= {"models", "widgets", "search", "minisearch", "thumbnails", "favicon.svg"}
+
+
+EMPTY = """
+window.empty = 0;
+const { getElementById } = Document.prototype;
+Document.prototype.getElementById = function (name) {
+    window.empty += name === "";
+    return getElementById.call(this, name);
+};
+"""
+
+
+def test_no_element_without_a_name_is_looked_up(fresh: BrowserContext, address: str) -> None:
+    """Firefox warns of it on every page."""
+    page, errors = fresh.new_page(), list[str]()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.add_init_script(EMPTY)
+    for name in ("index.html", CHAPTER):
+        page.goto(f"{address}/{name}", wait_until="networkidle")
+        assert page.evaluate("window.empty") == 0, name
+    assert errors == []
+
+
+def test_all_pictures_are_there_before_a_page_is_printed(
+    fresh: BrowserContext, address: str
+) -> None:
+    page = fresh.new_page()
+    page.goto(f"{address}/{CHAPTER}", wait_until="networkidle")
+    missing = "() => [...document.images].filter(e => !e.complete || !e.naturalWidth).length"
+    assert page.evaluate(missing) > 0, "the page has a picture that is loaded when it comes near"
+    at_print = f"() => new Promise(done => {{ window.print = () => done(({missing})()); }})"
+    page.evaluate(f"() => {{ window.printed = ({at_print})(); }}")
+    page.get_by_role("button", name="Download this page").click()
+    page.get_by_role("button", name="Print or save as PDF").click()
+    assert page.evaluate("() => window.printed") == 0
+    page.goto(f"{address}/06-position.html", wait_until="networkidle")
+    assert page.evaluate(missing) > 0
+    page.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_function(f"() => ({missing})() === 0")
 
 
 def test_no_page_is_fetched_before_it_is_opened() -> None:
