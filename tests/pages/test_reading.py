@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.pages.conftest import SITE, Visit, page_names, protocol, serve
-from tests.pages.live import Stage
+from tests.pages.live import Stage, press
 from tests.widgets.test_gates import gates_figure
-from tfmr.widgets import LiveFigure, MergesFigure, TranslatorFigure
+from tfmr.widgets import LiveFigure, MergesFigure, PositionsFigure, TranslatorFigure
 from tools.site import heights
 
 CHAPTER = "04-self-attention.html"
@@ -389,6 +389,53 @@ def test_forced_colours_keep_the_hatching_and_the_selected_frame(stage: Stage) -
     assert "gradient" in live.locator(".live-hidden").first.evaluate(look)[0]
     assert live.locator(".gates-time tr[aria-current] > th").evaluate(look)[1] == "solid"
     live.page.emulate_media(forced_colors="none")
+
+
+def test_labels_of_a_drawing_are_legible_where_a_dark_system_forces_its_colours(
+    stage: Stage,
+) -> None:
+    live = stage.show(PositionsFigure())
+    live.page.emulate_media(forced_colors="active", color_scheme="dark")
+    look = "e => [getComputedStyle(e).fill, getComputedStyle(e).color]"
+    forced = live.evaluate(look)[1]
+    for label in live.locator("svg text:not(.pos-name)").all():
+        assert label.evaluate(look)[0] == forced, label.text_content()
+    live.page.emulate_media(forced_colors="none", color_scheme="light")
+
+
+CROSSED = """() => {
+    const input = document.activeElement;
+    const range = input.closest(".live-range");
+    const rings = [input, range].filter(e => getComputedStyle(e).outlineStyle !== "none");
+    const texts = [...range.closest(".live-body").querySelectorAll("label, .live-output, legend")];
+    const crossed = rings.flatMap(e => {
+        const { outlineOffset, outlineWidth } = getComputedStyle(e);
+        const box = e.getBoundingClientRect();
+        const grown = (by) => [box.left - by, box.top - by, box.right + by, box.bottom + by];
+        const inner = grown(parseFloat(outlineOffset));
+        const outer = grown(parseFloat(outlineOffset) + parseFloat(outlineWidth));
+        return texts.filter(e => e.textContent.trim()).filter(text => {
+            const words = new Range();
+            words.selectNodeContents(text);
+            const { left, top, right, bottom } = words.getBoundingClientRect();
+            return (left < inner[0] || top < inner[1] || right > inner[2] || bottom > inner[3])
+                && right > outer[0] && bottom > outer[1] && left < outer[2] && top < outer[3];
+        });
+    });
+    return [rings.length, crossed.map(e => e.textContent)];
+}"""
+"""How many rings the slider with the focus has, and the texts that they cross."""
+
+
+def test_the_ring_of_a_slider_crosses_no_text(stage: Stage, phone_stage: Stage) -> None:
+    for shown in (stage, phone_stage):
+        live = shown.show(PositionsFigure(encoding="rotary"))
+        live.get_by_label("Base").focus()
+        for name in ("Query m", "Key n", "Move both", "Angle φ"):
+            press(live.page, "Tab")
+            slider = live.get_by_role("slider", name=name)
+            expect(slider).to_be_focused()
+            assert live.page.evaluate(CROSSED) == [1, []], name
 
 
 @pytest.fixture
