@@ -1,13 +1,13 @@
 // Which tokens an output depends on. The masks are those of tfmr/widgets/dependence.py.
 
-import { html, useRef } from "./vendor/preact.js";
+import { html } from "./vendor/preact.js";
 import { Drawing } from "./lib/chart.js";
 import { heat } from "./lib/colour.js";
 import { Choice } from "./lib/controls.js";
 import { listed } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
-import { clamp } from "./lib/math.js";
 import { live, useTrait } from "./lib/model.js";
+import { partAt, useDrag } from "./lib/pointer.js";
 import { oneOf, whole } from "./lib/state.js";
 
 const FAMILIES = ["encoder only", "decoder only", "encoder–decoder", "local decoder"];
@@ -25,19 +25,8 @@ function dependence(mask, position, blocks) {
 
 /** An area in which a reader selects one of `count` rows or columns by pointing or dragging. */
 function Pick({ count, value, onPick, isRows = false, ...area }) {
-  const before = useRef(value);
-  const pick = ({ currentTarget, clientX, clientY }) => {
-    const { left, top, width, height } = currentTarget.getBoundingClientRect();
-    const part = isRows ? (clientY - top) / height : (clientX - left) / width;
-    onPick(clamp(Math.floor(part * count), 0, count - 1));
-  };
-  const begin = (event) => {
-    before.current = value;
-    event.currentTarget.setPointerCapture(event.pointerId);
-    pick(event);
-  };
-  return html`<rect class="live-pick ${isRows ? "dep-rows" : ""}" ...${area} onPointerDown=${begin}
-    onPointerMove=${(event) => event.buttons > 0 && pick(event)} onPointerCancel=${() => onPick(before.current)} />`;
+  const drag = useDrag(value, onPick, ({ x, y }) => partAt(isRows ? y : x, count));
+  return html`<rect class="live-pick ${isRows ? "dep-rows" : ""}" ...${area} ...${drag} />`;
 }
 
 function Dependence({ model }) {

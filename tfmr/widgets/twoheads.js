@@ -1,14 +1,14 @@
 // Two attention heads of a trained translator. tfmr/widgets/twoheads.py computes the weights, which the
 // state has in hundredths.
 
-import { html, useRef } from "./vendor/preact.js";
+import { html } from "./vendor/preact.js";
 import { heat } from "./lib/colour.js";
 import { Choice, Select } from "./lib/controls.js";
 import { format, listed, ranking } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
-import { clamp } from "./lib/math.js";
 import { Matrix } from "./lib/matrix.js";
 import { live, useTrait } from "./lib/model.js";
+import { partAt, useDrag } from "./lib/pointer.js";
 import { oneOf, whole } from "./lib/state.js";
 
 const HUES = ["orange", "blue"];
@@ -17,25 +17,14 @@ const [ROW, WIDEST, APART] = [44, 14, 12];
 
 /** Lines from the query to the keys, whose width is the weight; the reader can point at a query. */
 function Lines({ label, rows, query, onPick }) {
-  const before = useRef(0);
   const count = rows[0].length;
-  const pick = ({ currentTarget, clientY }) => {
-    const { top, height } = currentTarget.getBoundingClientRect();
-    onPick(clamp(Math.floor(((clientY - top) / height) * count), 0, count - 1));
-  };
-  const begin = (event) => {
-    before.current = query;
-    event.currentTarget.setPointerCapture(event.pointerId);
-    pick(event);
-  };
+  const drag = useDrag(query, onPick, ({ y }) => partAt(y, count));
   const path = (head, key) => {
     const [from, to] = [query, key].map((token) => (token + 0.5) * ROW + (head - 0.5) * APART);
     return `M0 ${from}C50 ${from} 50 ${to} 100 ${to}`;
   };
   return html`<svg class="two-lines" height=${ROW * count} viewBox="0 0 100 ${ROW * count}" preserveAspectRatio="none"
-    role="img" aria-label=${label}
-    onPointerDown=${begin} onPointerMove=${(event) => event.buttons > 0 && pick(event)}
-    onPointerCancel=${() => onPick(before.current)}>
+    role="img" aria-label=${label} ...${drag}>
     ${rows.map((row, head) => row.map((weight, key) => weight > 0 && html`<path key="${head},${key}"
       d=${path(head, key)} style=${{ stroke: `var(--live-${HUES[head]})`, strokeWidth: WIDEST * weight }} />`))}
   </svg>`;

@@ -3,6 +3,7 @@
 import { Drawing } from "./lib/chart.js";
 import { heat } from "./lib/colour.js";
 import { format } from "./lib/format.js";
+import { partAt, useDrag } from "./lib/pointer.js";
 import { html, useState } from "./vendor/preact.js";
 
 /** The kinds of attention: name, and hue of the keys. */
@@ -54,18 +55,19 @@ export function WeightMap({
     const cell = sizeOf(left);
     const next = Math.ceil(top + cell * queries.length + 4);
     if (next !== height) queueMicrotask(() => setHeight(next));
+  const drag = useDrag(selected, onSelect, ({ y }) => partAt(y, queries.length));
     return html`
       ${named && keys.map((name, j) => html`<text key="k${j}"
         transform="translate(${left + (j + 0.5) * cell + 4} ${top - 6}) rotate(-90)">${shorten(name)}</text>`)}
-      ${queries.map((name, i) => html`<g key="q${i}" class="tra-row" onClick=${() => onSelect(i)}
-        onPointerMove=${({ buttons }) => buttons > 0 && i !== selected && onSelect(i)}>
+      <g ...${drag}><rect class="tra-pick" y=${top} width=${left + cell * keys.length} height=${cell * queries.length} />
+      ${queries.map((name, i) => html`<g key="q${i}" class="tra-row">
         ${named && html`<text x=${left - 6} y=${top + (i + 0.5) * cell + 4} text-anchor="end"
           font-weight=${i === selected ? 700 : 400}>${shorten(name)}</text>`}
         <rect class="tra-ground" x=${left} y=${top + i * cell} width=${cell * keys.length} height=${cell} />
         ${[...weights[i]].map((weight, j) => weight >= 0.01 && html`<rect key=${j}
           x=${left + j * cell + 0.5} y=${top + i * cell + 0.5} width=${cell - 1} height=${cell - 1}
           style=${{ fill: heat(shade(weight), 1, hue) }} />`)}
-      </g>`)}
+      </g>`)}</g>
       <rect class="tra-selected" x=${left} y=${top + selected * cell} width=${cell * keys.length} height=${cell} />`;
   };
   return html`<${Drawing} label=${label} height=${height}>${draw}<//>`;

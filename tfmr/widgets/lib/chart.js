@@ -3,6 +3,7 @@
 import { html, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { format } from "./format.js";
 import { clamp, scale, ticks } from "./math.js";
+import { useDrag } from "./pointer.js";
 
 /**
  * An SVG drawing. label: its text alternative, with the numbers that matter. height: in pixels, also
@@ -86,16 +87,7 @@ function tickText(value, { log, digits, show }) {
  * points; a slider has to do the same for the keyboard.
  */
 export function LineChart({ label, x, y, lines, marks = [], height = 260, legend = lines.length > 1, onPick }) {
-  const before = useRef(0);
-  const pick = ({ currentTarget, clientX }) => {
-    const { left, width } = currentTarget.getBoundingClientRect();
-    onPick(x.min + clamp((clientX - left) / width, 0, 1) * (x.max - x.min));
-  };
-  const begin = (event) => {
-    before.current = marks[0].x;
-    event.currentTarget.setPointerCapture(event.pointerId);
-    pick(event);
-  };
+  const drag = useDrag(marks[0]?.x, onPick, (place) => x.min + clamp(place.x, 0, 1) * (x.max - x.min));
   const draw = (width, high) => {
     const { left, right, top, bottom } = MARGIN;
     const transform = (axis) => (axis.log ? Math.log10 : Number);
@@ -130,8 +122,7 @@ export function LineChart({ label, x, y, lines, marks = [], height = 260, legend
       ${marks.filter((mark) => inside([mark.x, mark.y])).map((mark, i) =>
         html`<circle key=${i} class="live-mark" cx=${toX(mark.x)} cy=${toY(mark.y)} r="4.5" />`)}
       ${onPick && html`<rect class="live-pick" x=${left} y=${top} width=${width - left - right} height=${high - top - bottom}
-        onPointerDown=${begin} onPointerMove=${(event) => event.buttons > 0 && pick(event)}
-        onPointerCancel=${() => onPick(before.current)} />`}`;
+        ...${drag} />`}`;
   };
   return html`<figure class="live-chart">
     ${legend && html`<${Legend} entries=${lines} />`}
