@@ -73,6 +73,24 @@ def test_numbers_after_mouse_and_keyboard(phone_stage: Stage, figure: GradientFi
     expect(live.get_by_role("status")).to_have_text(f"As before: {line}")
 
 
+def test_dragging_across_the_chart_sets_the_length(stage: Stage, figure: GradientFigure) -> None:
+    live = stage.show(figure)
+    area = live.locator(".live-pick").bounding_box()
+    assert area
+    mouse = live.page.mouse
+    for at, length in ((31.2, 32), (14.9, 14), (-20, 2), (80, 60)):
+        mouse.move(area["x"] + area["width"] * at / 60, area["y"] + 20)
+        if length == 32:
+            mouse.down()
+        agree(live, figure, 1.1, 1.0, length)
+        expect(slider(live, "Length")).to_have_value(str(length))
+        mark = live.locator(".live-mark").first.bounding_box()
+        assert mark
+        middle = mark["x"] + mark["width"] / 2 - area["x"]
+        assert middle == pytest.approx(area["width"] * length / 60, abs=1)
+    mouse.up()
+
+
 def test_the_curves_have_the_measured_values(stage: Stage, figure: GradientFigure) -> None:
     live = stage.show(figure)
     chart = live.locator(".live-chart")

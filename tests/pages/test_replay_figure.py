@@ -5,7 +5,7 @@ import math
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.pages.live import Stage, numbers, press, status
+from tests.pages.live import Stage, choose, numbers, press, status
 from tests.widgets.test_replay import RECORD, REFERENCE, ROWS
 from tfmr.widgets import ReplayFigure
 
@@ -101,6 +101,24 @@ def test_the_curves_have_the_values_of_the_record(stage: Stage) -> None:
     label = live.locator("svg[aria-label^='Training loss']").get_attribute("aria-label")
     now = [ROWS[3]["train_loss"], ROWS[3]["valid_loss"]]
     assert numbers(str(label))[-2:] == pytest.approx(now, abs=0.0051)
+
+
+def test_pointing_at_a_chart_selects_the_closest_step(stage: Stage) -> None:
+    live = stage.show(ReplayFigure(RECORD))
+    mouse, longest = live.page.mouse, ROWS[-1]["step"]
+    for number, view in enumerate(("losses", "learning rate")):
+        choose(live, "View", view)
+        area = live.locator(".live-pick").nth(number).bounding_box()
+        assert area
+        for part in (0.1, 0.45, 1.0):
+            mouse.move(area["x"] + part * area["width"], area["y"] + 20)
+            if part == 0.1:
+                mouse.down()
+            nearest = min(ROWS, key=lambda row: abs(row["step"] - part * longest))
+            expect(training(live)).to_have_attribute("aria-valuetext", str(nearest["step"]))
+        mouse.up()
+    choose(live, "View", "map")
+    agree(live, len(ROWS) - 1, 0)
 
 
 def test_the_text_has_the_entropies_of_the_record(stage: Stage) -> None:

@@ -6,6 +6,7 @@ import { LineChart, Readings } from "./lib/chart.js";
 import { Range } from "./lib/controls.js";
 import { format } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
+import { closest } from "./lib/math.js";
 import { live, useTrait } from "./lib/model.js";
 import { number, oneOf } from "./lib/state.js";
 import { exponent, three } from "./lib/scientific.js";
@@ -32,28 +33,28 @@ function Gradient({ model }) {
 
   const factor = radius * slope;
   const isGated = model.get("networks").some(({ name }) => !name.startsWith("RNN"));
-  const count = distances.indexOf(length) + 1;
+  const at = distances.indexOf(length);
   const scaled = model.get("scaled");
   const own = { name: `RNN, radius ${format(radius, 1)}`, curves: scaled[radii.indexOf(radius)] };
   const networks = [own, ...model.get("networks")].map(({ name, curves }, i) => {
-    const upTo = curves.map((curve) => curve.slice(0, count).map((logarithm) => 10 ** logarithm));
-    return { name, curves, hue: HUES[i], upTo, end: median(upTo.map((norms) => norms.at(-1))) };
+    const norms = curves.map((curve) => curve.map((logarithm) => 10 ** logarithm));
+    return { name, hue: HUES[i], norms, end: median(norms.map((each) => each[at])) };
   });
-  const steps = Array.from({ length: length + 1 }, (_, i) => i);
+  const longest = distances.at(-1);
+  const steps = Array.from({ length: longest + 1 }, (_, i) => i);
   const end = factor ** length;
   const formula = `(${format(radius, 1)} · ${format(slope, 2)})${exponent(length)}`;
 
-  // The axis has room for all radii, so that curves can be compared while the radius changes.
-  const all = [...scaled, ...networks.map(({ curves }) => curves)].flatMap((curves) =>
-    curves.flatMap((curve) => curve.slice(0, count)));
+  // The axes have room for all radii and lengths, so that curves can be compared and the length can be dragged.
+  const all = [scaled, ...model.get("networks").map(({ curves }) => curves)].flat(3);
   const chart = {
-    x: { label: "distance in steps", min: 0, max: length, digits: 0, count: 6 },
+    x: { label: "distance in steps", min: 0, max: longest, digits: 0, count: 6 },
     y: { label: "gradient norm (logarithmic axis)", log: true,
-      min: 10 ** (Math.min(...all) - 0.02 * length), max: radii.at(-1) ** length },
+      min: 10 ** (Math.min(...all) - 0.02 * longest), max: radii.at(-1) ** longest },
     lines: [
       { ...FORMULA, points: steps.map((step) => [step, factor ** step]) },
-      ...networks.map(({ name, hue, upTo }) => ({ name, hue,
-        points: upTo.flatMap((norms) => [GAP, ...norms.map((norm, i) => [distances[i], norm])]) })),
+      ...networks.map(({ name, hue, norms }) => ({ name, hue,
+        points: norms.flatMap((each) => [GAP, ...each.map((norm, i) => [distances[i], norm])]) })),
     ],
     marks: [end, ...networks.map((network) => network.end)].map((y) => ({ x: length, y })),
   };
@@ -64,7 +65,7 @@ function Gradient({ model }) {
     <${Range} label="Spectral radius" value=${radius} min=${radii[0]} max=${radii.at(-1)}
       step=${0.1} digits=${1} onInput=${(value) => setRadius(Math.round(value * 10) / 10)} />
     <${Range} label="Slope" value=${slope} min=${0.5} max=${1} step=${0.01} digits=${2} onInput=${setSlope} />
-    <${Range} label="Length" value=${length} min=${2} max=${distances.at(-1)} step=${2}
+    <${Range} label="Length" value=${length} min=${2} max=${longest} step=${2}
       onInput=${setLength} show=${(value) => `${value} steps`} />`;
 
   return html`<${Frame} title="Gradient through time" controls=${controls} lines=${[2, 4]}
@@ -76,11 +77,12 @@ function Gradient({ model }) {
       The formula (dashed) uses one slope of the tanh for all steps: lower the slope until the dashed line meets the
       orange curves. With noise as the input, the slope varies and is below 1, so the gradient of the measured RNN
       vanishes even at a radius of 1.1. At which radius is it stable (from 0.01 to 100)?
-      Each curve is one seed. The RNN with the selected radius has 16 components, and its <i>W<sub>h</sub></i> is an
+      Drag across the chart to change the length. Each curve is one seed. The RNN with the selected radius has 16 components, and its <i>W<sub>h</sub></i> is an
       orthogonal matrix times the radius.`}
     status=${`After ${length} steps, the formula gives ${formula} = ${three(end)}: the gradient ${behaviour(end)}. The median norm for “${
       own.name}” is ${three(networks[0].end)}: it ${behaviour(networks[0].end)}.`}>
     <${LineChart} label=${`Gradient norm against the distance, ${ending}`} ...${chart} legend=${false}
+      onPick=${(x) => setLength(closest(distances.slice(1), (distance) => Math.abs(distance - x), length))}
       height=${(width) => (width < 360 ? 132 : 190)} />
     <${Readings} caption=${`Gradient norm after ${length} steps`} columns=${["network", "median norm", "mean\u00a0factor per\u00a0step"]}
       rows=${rows.map(({ name, hue, dash, end: norm }) => ({ name, hue, dash,

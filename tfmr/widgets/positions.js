@@ -9,6 +9,7 @@ import { Frame } from "./lib/frame.js";
 import { clamp, dot, scale, ticks } from "./lib/math.js";
 import { signedHeat } from "./lib/colour.js";
 import { live, useTrait } from "./lib/model.js";
+import { useDrag } from "./lib/pointer.js";
 import { oneOf, whole } from "./lib/state.js";
 
 const three = (number) => format(number, 3);
@@ -19,6 +20,10 @@ const vector = (pair) => `(${pair.map(three).join(", ")})`;
 const [ENCODINGS, SIZES, BASES] = [["sinusoidal", "rotary"], [4, 8, 16], [10, 100, 1000, 10000]];
 const M = { hue: "query" };
 const N = { hue: "key", dash: "5 3" };
+/** How far a pointer moves, as a part of a clock, before it drags a hand; a click only selects the pair. */
+const SLACK = 0.06;
+/** The angle up to which two hands cannot be pointed at separately; a reader then turns that of n. */
+const ALIKE = 0.1;
 const high = (width) => (width < 360 ? 166 : 204);
 
 /** The angle per position of each pair: base^(−2i/size). */
@@ -29,6 +34,16 @@ function frequencies(size, base) {
 /** The pair of a sinusoidal row, or of a vector (1, 0) rotated by the angle. */
 function pointAt(encoding, angle) {
   return encoding === "sinusoidal" ? [Math.sin(angle), Math.cos(angle)] : [Math.cos(angle), Math.sin(angle)];
+}
+
+/** The reverse of pointAt. */
+function angleOf(encoding, [x, y]) {
+  return encoding === "sinusoidal" ? Math.atan2(x, y) : Math.atan2(y, x);
+}
+
+/** The angle by which one has to turn, at most π either way, to get from one angle to another. */
+function turn(from, to) {
+  return Math.atan2(Math.sin(to - from), Math.cos(to - from));
 }
 
 /** The vector at a position: its pairs, one after the other. `ahead` is added to every angle. */
@@ -60,17 +75,31 @@ function compute(state) {
   return { ahead, pairs, product: dot(first, second), curve, everywhere };
 }
 
-/** The clock of a pair: the hands of m and n, and the shorter arc between them. */
-function Clock({ a, b }) {
+/**
+ * The clock of a pair: the hands of m and n, and the shorter arc between them. A reader who turns a hand
+ * sets its position to the one whose angle is closest; `onTurn` takes { m, n, pair }.
+ */
+function Clock({ pair, omega, a, b, state, onTurn }) {
+  const { encoding, length } = state;
+  const drag = useDrag({ m: state.m, n: state.n, pair: state.pair, a, b }, onTurn, (place, { value, ...start }) => {
+    const [grip, to] = [start, place].map(({ x, y }) => angleOf(encoding, [x - 0.5, 0.5 - y]));
+    const [toM, toN] = [value.a, value.b].map((end) => Math.abs(turn(grip, angleOf(encoding, end))));
+    const hand = toM < toN - ALIKE ? "m" : "n";
+    const at = state[hand];
+    const isClick = at === value[hand] && Math.hypot(place.x - start.x, place.y - start.y) < SLACK;
+    const steps = isClick ? 0 : Math.round(turn(at * omega, value[hand] * omega + to - grip) / omega);
+    return { ...value, pair, [hand]: clamp(at + steps, 0, length - 1) };
+  });
   const [mX, mY, nX, nY] = [a[0], -a[1], b[0], -b[1]].map((each) => (46 * each).toFixed(2));
   const radius = 18;
   const [fromX, fromY, toX, toY] = [a[0], -a[1], b[0], -b[1]].map((each) => (radius * each).toFixed(2));
   const clockwise = a[0] * b[1] - a[1] * b[0] < 0 ? 1 : 0;
-  return html`<svg viewBox="-52 -52 104 104" aria-hidden="true">
+  return html`<svg viewBox="-52 -52 104 104" aria-hidden="true" ...${drag}>
     <circle r="48" />
     <path class="pos-arc" d="M${fromX} ${fromY}A${radius} ${radius} 0 0 ${clockwise} ${toX} ${toY}" />
     <line class="pos-m" x2=${mX} y2=${mY} />
     <line class="pos-n" x2=${nX} y2=${nY} stroke-dasharray="7 4" />
+    <rect class="pos-grip" x="-52" y="-80" width="104" height="132" />
   </svg>`;
 }
 
@@ -147,6 +176,7 @@ function Positions({ model }) {
     set.m(m + by);
     set.n(n + by);
   };
+  const setAll = (next) => ["m", "n", "pair"].forEach((name) => set[name](next[name]));
   const resize = (wanted) => {
     set.size(wanted);
     set.pair(Math.min(pair, wanted / 2 - 1));
@@ -195,12 +225,12 @@ function Positions({ model }) {
         coordinate the cosine. The dot product of two rows is the sum of the cosines of the angles between their
         points, so it depends on the distance only. Fast pairs distinguish neighbours, slow pairs distinguish
         distant positions.`} If both positions move, the two hands on each circle turn, but the angle between them does not change. Compare
-      the bases 10 and 10000.`}
+      the bases 10 and 10000. You can also turn a hand by dragging it, or drag across the chart to move <i>n</i>.`}
     status=${`At distance ${format(n - m, 0)}, the dot product is ${three(product)} for any m; pair ${pair} adds ${
       three(pairs[pair].part)}.`}>
     <div class="pos-pairs" style=${{ "--pairs": pairs.length }}>
       <${Choice} label="Pair and its contribution" value=${pair} onInput=${set.pair}
-        options=${pairs.map((each, i) => [i, html`<b>${i}</b><${Clock} ...${each} />${" "}${format(each.part, 2)}`])} />
+        options=${pairs.map((each, i) => [i, html`<b>${i}</b><${Clock} ...${each} pair=${i} state=${state} onTurn=${setAll} />${" "}${format(each.part, 2)}`])} />
     </div>
     <${Views} label="View" views=${[
       ["dot product", html`<${LineChart} ...${chart} lines=${lines} height=${high} legend=${false}

@@ -7,6 +7,7 @@ import { Select, Stepper, Views } from "./lib/controls.js";
 import { LineChart } from "./lib/chart.js";
 import { format, listed, ranking } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
+import { closest } from "./lib/math.js";
 import { live, useTrait } from "./lib/model.js";
 import { oneOf, whole } from "./lib/state.js";
 
@@ -44,6 +45,7 @@ function Replay({ model }) {
   const part = `${attends} (${format(weights[most[0]], 2)}${most.length > 1 ? " each" : ""})`;
   const isRight = row.output === reference;
   const when = `${whenOf(step)[0].toUpperCase()}${whenOf(step).slice(1)}`;
+  const pick = (at) => setStep(closest(steps, (each) => Math.abs(each - at), step));
   const x = { label: "step", min: 0, max: steps.at(-1), digits: 0, count: 6 };
   const largest = Math.max(...rows.flatMap((each) => [each.train_loss, each.valid_loss]));
   const peak = Math.max(...rows.map((each) => each.learning_rate));
@@ -58,14 +60,14 @@ function Replay({ model }) {
       largest=${15} hue="encoder" label=${`Map of the cross-attention of the first decoder block ${whenOf(step)}, averaged over its
         heads: a row for each of ${target.length} tokens of the reference, a column for each of ${source.length} source
         tokens. “${target[word]}” ${part}. Mean entropy ${format(row.entropy, 2)} nats.`} /></div>`;
-  const losses = html`<${LineChart} height=${130} x=${{ ...x, label: "" }} y=${{ label: "loss in nats per token", min: 0, max: largest, digits: 0, count: 3 }}
+  const losses = html`<${LineChart} height=${130} x=${{ ...x, label: "" }} y=${{ label: "loss in nats per token", min: 0, max: largest, digits: 0, count: 3 }} onPick=${pick}
     lines=${Object.entries(LOSSES).map(([key, look]) => ({
       ...look, dots: true, points: rows.map((each) => [each.step, each[key]]) }))}
     marks=${Object.keys(LOSSES).map((key) => ({ x: step, y: row[key] }))}
     label=${`Training loss from ${format(rows[0].train_loss, 2)} to ${format(rows.at(-1).train_loss, 2)} nats and
       validation loss from ${format(rows[0].valid_loss, 2)} to ${format(rows.at(-1).valid_loss, 2)} nats over
       ${steps.at(-1)} steps; ${whenOf(step)} ${format(row.train_loss, 2)} and ${format(row.valid_loss, 2)}.`} />`;
-  const rates = html`<${LineChart} height=${130} x=${x} y=${{ label: "learning rate", min: 0, max: peak * 1.02, digits: 3, count: 3 }}
+  const rates = html`<${LineChart} height=${130} x=${x} y=${{ label: "learning rate", min: 0, max: peak * 1.02, digits: 3, count: 3 }} onPick=${pick}
     lines=${[{ name: "learning rate", hue: "green", dots: true,
       points: rows.map((each) => [each.step, each.learning_rate]) }]}
     marks=${[{ x: step, y: row.learning_rate }]}
@@ -78,7 +80,7 @@ function Replay({ model }) {
       differ from the reference). Frequent words such as${" "}<i>les</i>, <i>ne</i> and <i>pas</i> are generated before the
       nouns of the reference. The mean entropy of the map decreases from ${format(rows[0].entropy, 2)} to ${
       format(rows.at(-1).entropy, 2)} nats (uniform: ${format(Math.log(source.length), 2)}), and at the end the nouns
-      and adjectives attend most to the words that they translate. The figure shows one run, with the parameters of each step, not their EMA. The losses
+      and adjectives attend most to the words that they translate. The figure shows one run, with the parameters of each step, not their EMA; drag across a chart to select the step. The losses
       are computed without label smoothing, and the map with the reference as decoder input.`}
     status=${`${when}: training loss ${format(row.train_loss, 2)}, validation loss ${
       format(row.valid_loss, 2)}, learning rate ${rate(row.learning_rate)}. The translation ${
