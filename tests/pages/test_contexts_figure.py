@@ -1,5 +1,7 @@
 """One word in two contexts in the page: the numbers are those of Python, by mouse and keyboard."""
 
+from itertools import pairwise
+
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -41,16 +43,14 @@ def agree(live: Locator, example: int, first: int, second: int, place: int) -> N
         return
     own, *others = (path[place] for path in paths)
     low, high = min(others), max(others)
-    order = "is below" if own < low else "equals" if own == low == high else "is not below"
-    assert line.startswith(f"{PLACES[place].capitalize()}: {words[0].name} ({own:.3f}) {order} ")
-    every = "all controls" if order == "equals" else "every control"
-    assert f"{every} ({low:.3f}{'' if low == high else f' to {high:.3f}'}). " in line
-    one, two = (words[0].translations[i] for i in (first, second))
-    both, each = (
-        f"Both of its translations are “{one}”.",
-        f"Its translations are “{one}” and “{two}”.",
+    compared = " and ".join(
+        f"{context} (“{words[0].translations[i]}”)"
+        for context, i in zip(contexts, (first, second), strict=True)
     )
-    assert line.endswith(both if one == two else each)
+    assert line == (
+        f"{PLACES[place].capitalize()}: {words[0].name} with {compared}: cosine {own:.3f}, "
+        f"controls {low:.3f}{'' if low == high else f' to {high:.3f}'}."
+    )
 
 
 def height(live: Locator, value: float) -> float:
@@ -85,6 +85,19 @@ def test_the_keyboard_operates_every_control(phone_stage: Stage) -> None:
     live.get_by_label("Context 2", exact=True).focus()
     press(live.page, "ArrowUp")
     agree(live, 2, 2, 1, 1)
+
+
+def test_no_status_line_is_longer_than_its_place(phone_stage: Stage) -> None:
+    live = phone_stage.show(ContextsFigure())
+    height = live.evaluate("live => live.offsetHeight")
+    for example in EXAMPLES:
+        select(live, "Word", example.words[0])
+        for first, second in pairwise(example.contexts):
+            select(live, "Context 1", first)
+            select(live, "Context 2", second)
+            for place in range(len(PLACES)):
+                slider(live).fill(str(place))
+                assert live.evaluate("live => live.offsetHeight") == height, status(live)
 
 
 def test_the_place_follows_the_pointer(stage: Stage) -> None:

@@ -49,13 +49,11 @@ function Contexts({ model }) {
 
   const [own, ...others] = at;
   const [low, high] = [Math.min(...others), Math.max(...others)];
-  const order = own < low ? "is below" : own === low && own === high ? "equals" : "is not below";
-  const [one, two] = [first, second].map((i) => words[0].translations[i]);
+  const compared = [first, second].map((i) => `${contexts[i]} (“${words[0].translations[i]}”)`).join(" and ");
   const status = first === second
     ? "This is the same sentence twice, so every cosine is 1."
-    : `${places[place][0].toUpperCase()}${places[place].slice(1)}: ${word} (${three(own)}) ${order} ${order === "equals" ? "all controls" : "every control"} (${
-      low === high ? three(low) : `${three(low)} to ${three(high)}`}). ${
-      one === two ? `Both of its translations are “${one}”` : `Its translations are “${one}” and “${two}”`}.`;
+    : `${places[place][0].toUpperCase()}${places[place].slice(1)}: ${word} with ${compared}: cosine ${three(own)}, controls ${
+      low === high ? three(low) : `${three(low)} to ${three(high)}`}.`;
 
   const controls = html`
     <${Select} label="Context 1" value=${first} onInput=${setFirst} options=${options} />
