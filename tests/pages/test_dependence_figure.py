@@ -5,7 +5,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.pages.live import Stage, choose, numbers, press, status
 from tfmr.widgets import DependenceFigure
-from tfmr.widgets.dependence import FAMILIES, TOKENS, family_masks
+from tfmr.widgets.dependence import FAMILIES, SOURCE, TOKENS, family_masks
 
 SHOWN = """svg => {
     return [...svg.querySelectorAll(".dep-tile")].map(tile => {
@@ -27,6 +27,12 @@ def names(row: list[bool]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def sided(position: int, family: str) -> str:
+    """The name of a token in a view; in the encoder–decoder, it states the side."""
+    side = ("source " if position < SOURCE else "target ") if family == "encoder–decoder" else ""
+    return f"{side}{TOKENS[position]}"
+
+
 def agree(live: Locator, figure: DependenceFigure) -> None:
     """Tiles, texts, the status line and the text alternative are those of Python."""
     drawing = live.locator(".live-canvas svg")
@@ -34,7 +40,10 @@ def agree(live: Locator, figure: DependenceFigure) -> None:
     expected = [[may, "" if may else "−∞"] for row in mask for may in row]
     expected += [[on, TOKENS[key] if on else ""] for row in depends for key, on in enumerate(row)]
     assert drawing.evaluate(SHOWN) == expected
-    output = TOKENS[figure.position]
+    rows = [sided(position, figure.family) for position in range(len(TOKENS))]
+    assert drawing.locator("text[text-anchor=end]").all_text_contents()[1 : 1 + len(rows)] == rows
+    output = rows[figure.position]
+    assert f"The output at {output} depends on" in drawing.locator("text").all_text_contents()
     line = status(live)
     assert f"the output at {output} depends on {names(depends[0])}" in line
     assert f"on {names(depends[-1])}. The mask" in line
@@ -43,8 +52,8 @@ def agree(live: Locator, figure: DependenceFigure) -> None:
     for number, row in enumerate(depends, 1):
         assert f"{number} block{'s' * (number > 1)}, the output at {output} depends on" in label
         assert f"depends on {names(row)}" in label
-    for token, row in zip(TOKENS, mask, strict=True):
-        assert f"{token} attends to {names(row)}" in label
+    for token, row in zip(rows, mask, strict=True):
+        assert f" {token} attends to {names(row)}" in label
 
 
 @pytest.mark.parametrize("family", FAMILIES)

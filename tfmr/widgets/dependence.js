@@ -11,6 +11,8 @@ import { partAt, useDrag } from "./lib/pointer.js";
 import { oneOf, whole } from "./lib/state.js";
 
 const FAMILIES = ["encoder only", "decoder only", "encoder–decoder", "local decoder"];
+/** The number of source tokens in the encoder–decoder; the others are target tokens. */
+const SOURCE = 3;
 /** The sizes of the drawing: its left margin, a row of the mask, a row of the blocks, a heading. */
 const [LEFT, QUERY, BLOCK, HEADING] = [64, 27, 25, 22];
 
@@ -35,13 +37,14 @@ function Dependence({ model }) {
   const [position, setPosition] = useTrait(model, "position");
 
   const mask = model.get("masks")[family];
+  const names = family === FAMILIES[2] ? tokens.map((token, i) => `${i < SOURCE ? "source" : "target"} ${token}`) : tokens;
   const rows = dependence(mask, position, model.get("blocks"));
   const on = (row) => listed(tokens.filter((_, key) => row[key]));
   const blocks = (number) => `${number} ${number === 1 ? "block" : "blocks"}`;
   const [first, last] = [on(rows[0]), on(rows.at(-1))];
   const permitted = mask.flat().filter(Boolean).length;
-  const through = first === last ? `Through 1 to ${blocks(rows.length)}, the output at ${tokens[position]} depends on ${first}`
-    : `Through 1 block, the output at ${tokens[position]} depends on ${first}; through ${blocks(rows.length)}, on ${last}`;
+  const through = first === last ? `Through 1 to ${blocks(rows.length)}, the output at ${names[position]} depends on ${first}`
+    : `Through 1 block, the output at ${names[position]} depends on ${first}; through ${blocks(rows.length)}, on ${last}`;
   const status = `${through}. The mask permits ${permitted} of ${tokens.length ** 2} pairs.`;
 
   const draw = (width) => {
@@ -59,11 +62,11 @@ function Dependence({ model }) {
       ${mask.map((line, query) => {
         const y = HEADING + QUERY * query;
         return html`
-          <text class=${query === position ? "dep-chosen" : ""} x=${LEFT - 8} y=${y + QUERY / 2 + 4.5} text-anchor="end">${tokens[query]}</text>
+          <text class=${query === position ? "dep-chosen" : ""} x=${LEFT - 8} y=${y + QUERY / 2 + 4.5} text-anchor="end">${names[query]}</text>
           ${line.map((may, key) => tile(key, y, QUERY, may && (query === position ? 1 : 0.5), may ? "" : "−∞"))}`;
       })}
       <rect class="dep-frame" x=${LEFT - 1} y=${HEADING + QUERY * position - 1} width=${side * tokens.length + 2} height=${QUERY + 2} rx="4" />
-      <text x=${LEFT} y=${below + 15}>The output at <tspan class="dep-chosen">${tokens[position]}</tspan> depends on</text>
+      <text x=${LEFT} y=${below + 15}>The output at <tspan class="dep-chosen">${names[position]}</tspan> depends on</text>
       ${rows.map((row, i) => {
         const y = below + HEADING + BLOCK * i;
         return html`
@@ -89,8 +92,8 @@ function Dependence({ model }) {
       blocks reach. In the local decoder, a token attends to itself and to the token before it, and each block
       reaches one token further. Point at a row of the mask, or drag across the lower rows, to select the output.`}
     status=${status}>
-    <${Drawing} label=${`Mask of the model, ${family}: ${mask.map((row, i) => `${tokens[i]} attends to ${on(row)}`).join("; ")}. ${
-      rows.map((row, i) => `Through ${blocks(i + 1)}, the output at ${tokens[position]} depends on ${on(row)}`).join("; ")}.`}
+    <${Drawing} label=${`Mask of the model, ${family}: ${mask.map((row, i) => `${names[i]} attends to ${on(row)}`).join("; ")}. ${
+      rows.map((row, i) => `Through ${blocks(i + 1)}, the output at ${names[position]} depends on ${on(row)}`).join("; ")}.`}
       height=${2 * HEADING + QUERY * tokens.length + BLOCK * rows.length + 14}>${draw}<//>
   <//>`;
 }
