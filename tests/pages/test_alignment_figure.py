@@ -105,6 +105,25 @@ def test_every_number_is_that_of_the_record(phone_stage: Stage) -> None:
         agree(live, SEEDS[-1], len(SENTENCES) - 1, word)
 
 
+PAINTED = """(square, weight) => {
+    square.style.fill = square.style.fill.replace(/calc[(][0-9.]+/, `calc(${weight}`);
+    return getComputedStyle(square).fill;
+}"""
+"""The colour of a square of a weight."""
+
+
+@pytest.mark.parametrize("quantity", ["weights", "effects"])
+def test_the_map_has_a_scale(stage: Stage, quantity: str) -> None:
+    live = stage.show(AlignmentFigure(RECORD, quantity=quantity))
+    scale = live.locator(".align-scale")
+    assert scale.inner_text().split() == ["0", "1"]
+    gradient = scale.locator("i").evaluate("e => getComputedStyle(e).backgroundImage")
+    square = live.locator(".tra-row rect:not(.tra-ground)").first
+    ends = [square.evaluate(PAINTED, weight) for weight in (0, 1)]
+    assert re.findall(r"color\([^)]*\)", gradient) == ends
+    assert ends[0] != ends[1]
+
+
 def test_a_weight_is_no_effect(stage: Stage) -> None:
     live = stage.show(AlignmentFigure(RECORD, seed=1, word=3))
     assert status(live) == (

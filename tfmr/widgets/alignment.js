@@ -3,6 +3,7 @@
 
 import { html, useMemo } from "./vendor/preact.js";
 import { WeightMap, unpack } from "./weight_map.js";
+import { heat } from "./lib/colour.js";
 import { Select, Views } from "./lib/controls.js";
 import { format, listed, ranking } from "./lib/format.js";
 import { Frame } from "./lib/frame.js";
@@ -82,10 +83,12 @@ function Alignment({ model }) {
     <${Select} label="French word" value=${at} onInput=${setWord} options=${target.map((name, i) => [i, name])} />
     <${Select} label="Seed" value=${seed} onInput=${setSeed} options=${seeds.map((each) => [each, each])} />
     <${Select} label="Map" value=${quantity} onInput=${setQuantity} options=${QUANTITIES.map((name) => [name, name])} />`;
-  const map = html`<div class="align-map"><p class="align-caption">${quantity === "weights" ? "Attention weights of each French word"
-    : "Effects: by how much the probability falls"}</p>
-    <${WeightMap} queries=${target} keys=${source} selected=${at} onSelect=${setWord}
-    weights=${quantity === "weights" ? found.weights : effects(found)} largest=${19} hue=${quantity === "weights" ? "encoder" : "decoder"}
+  const [caption, hue, squares] = quantity === "weights" ? ["Attention weights", "encoder", found.weights]
+    : ["Effects on the probability", "decoder", effects(found)];
+  const map = html`<div class="align-map"><p class="align-caption">${caption}
+    <span class="align-scale" aria-hidden="true">0<i style=${{ backgroundImage: `linear-gradient(to right, ${
+      heat(0, 1, hue)}, ${heat(1, 1, hue)})` }}></i>1</span></p>
+    <${WeightMap} queries=${target} keys=${source} selected=${at} onSelect=${setWord} weights=${squares} largest=${19} hue=${hue}
     label=${`Map of the ${quantity}: a row for each of ${target.length} French words, a column for each of ${
       source.length} English words. ${status}`} /></div>`;
 
