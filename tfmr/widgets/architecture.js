@@ -161,11 +161,12 @@ function ArchitectureMap({ drawing, part, select, preview, fillOf }) {
   </svg>`;
 }
 
-/** The table of costs: the number of one block, of all blocks, and the share of the model. */
+/** The table of costs: the number of one block, of all blocks, and the share of the model. A dash stands for
+ * FLOPs that are not counted, since the part multiplies no matrices. */
 function Costs({ kind, total }) {
   const line = (name, [formula, number], whole) => html`<tr data-cost=${name}>
     <th scope="row">${name}<small>${formula}</small></th>
-    <td><b>${count(number)}</b>${number > 0 && kind.times > 1 && html`<small>× ${kind.times} blocks</small>`}</td>
+    <td><b>${name === "FLOPs" && number === 0 ? "–" : count(number)}</b>${number > 0 && kind.times > 1 && html`<small>× ${kind.times} blocks</small>`}</td>
     <td>${number > 0 ? percent(number * kind.times, whole) : "–"}</td>
   </tr>`;
   return html`<table class="arch-costs">
