@@ -17,13 +17,13 @@ LARGER = {
     1280: {"10-transformer-1"},
     390: {
         *("09-decoder-1", "10-transformer-1", "11-training-1", "12-decoding-1", "12-decoding-2"),
-        "13-inside-a-trained-model-1",
+        *("13-inside-a-trained-model-1", "translator-1"),
     },
 }
 """Figures whose controls, drawing and status line fit the screen, but not title and task, too.
 
 The map of the Transformer has text that would be too small. On a phone, a cell of the masks has the
-height of a finger, and the others have four controls and a table, a tree or a map.
+height of a finger, and the others have four controls and a table, a tree, a map or a translation.
 """
 TOGETHER = """live => live.querySelector(".live-status").getBoundingClientRect().bottom
     - live.querySelector(".live-body").getBoundingClientRect().top"""

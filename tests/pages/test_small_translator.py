@@ -210,7 +210,6 @@ def test_typing_is_not_announced(stage: Stage) -> None:
 
 def test_equal_weights_are_reported(stage: Stage) -> None:
     figure = small()
-    assert figure.stored is not None
     source, target = figure.stored["source"], figure.stored["target"]
     weights = [[0.1, 0.25, 0.25, 0.2, *[0.0] * (len(source) - 4)] for _ in target]
     figure.stored = {**figure.stored, "weights": weights}

@@ -121,6 +121,43 @@ def check_numbers(live: Locator, name: str, text: str, target: int, source: int)
             assert f"{kind}, block {layer}, head {head}" in label
 
 
+def test_it_begins_with_a_stored_translation(stage: Stage) -> None:
+    page, figure = stage.visit.page, TranslatorFigure()
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    live = stage.show(figure)
+    shown = live.locator(".tra-translation")
+    expect(shown).to_have_text(figure.translate())
+    expect(live.get_by_label("Sentence in")).to_have_value(figure.text)
+    line = (
+        f"The stored translation is “{figure.translate()}”: 6 source tokens and 9 generated tokens."
+    )
+    assert status(live) == line
+    live.get_by_role("group", name="Generated").get_by_role("radio").nth(2).check()
+    check_numbers(live, figure.name, figure.text, target=2, source=4)
+    assert not [url for url in requests if "/models/" in url]
+
+    live.get_by_label("Languages").select_option(label="English → French")
+    expect(live.get_by_role("status")).to_have_text("No translation yet.")
+    expect(shown).to_have_count(0)
+    live.get_by_label("Languages").select_option(label="German → English")
+    expect(live.get_by_role("status")).to_have_text(line)
+    choose(live, "Search", "beam of 4")
+    live.get_by_label("Languages").select_option(label="English → French")
+    live.get_by_label("Languages").select_option(label="German → English")
+    expect(live.get_by_role("status")).to_contain_text("No translation yet.")
+
+
+@pytest.mark.parametrize("change", ["name=pocket-en-fr", "beam=4", "text=Zwei"])
+def test_the_stored_translation_is_not_that_of_an_address(stage: Stage, change: str) -> None:
+    figure = TranslatorFigure("pocket-en-ko")
+    live = stage.show(figure)
+    expect(live.locator(".tra-translation")).to_have_text(figure.translate())
+    live.page.evaluate("change => { location.hash = `live-stage-1&${change}`; }", change)
+    expect(live.get_by_role("status")).to_have_text("No translation yet.")
+    expect(live.locator(".tra-translation")).to_have_count(0)
+
+
 @pytest.mark.parametrize(
     ("name", "beam"), [("multi30k-de-en", 4), ("pocket-en-fr", 1), ("pocket-en-ko", 4)]
 )
@@ -224,7 +261,8 @@ def test_another_model_or_a_reset_ends_loading_without_a_message(
             live.get_by_role("button", name="Reset").click()
         else:
             live.get_by_label("Languages").select_option(index=1)
-    expect(live.get_by_role("status")).to_have_text("No translation yet.")
+    expected = "The stored translation is" if control == "Reset" else "No translation yet."
+    expect(live.get_by_role("status")).to_contain_text(expected)
     expect(live.get_by_role("button", name="Cancel")).to_have_count(0)
     page.unroute("**/models/*")
 

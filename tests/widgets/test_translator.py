@@ -1,17 +1,21 @@
 """TranslatorFigure in Python: its state, its translations, the models it sends, its errors."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
+from torch.testing import assert_close
 
+from tests.widgets.test_packing import unpack
 from tfmr.data import pocket
 from tfmr.decode import greedy_search
 from tfmr.errors import TfmrError
 from tfmr.special_tokens import BOS, EOS, UNK
 from tfmr.widgets import TranslatorFigure
+from tfmr.widgets.packing import UNIT
 from tfmr.widgets.translator import MODELS, find_model, write_models
 
 
@@ -48,9 +52,33 @@ def test_python_translates_the_text_of_the_figure(name: str, text: str, translat
     assert TranslatorFigure(name, text, beam=4).translate() == translation
 
 
+def test_a_figure_stores_a_translation_with_all_its_numbers() -> None:
+    figure = TranslatorFigure()
+    shipped, stored = find_model(figure.name), figure.stored
+    saved = shipped.load()
+    source, target, maps = shipped.attention_maps(figure.text)
+    assert (stored["name"], stored["text"]) == (figure.name, figure.text)
+    assert stored["translation"] == figure.translate() == "Two dogs are playing in the snow."
+    assert stored["source"] == saved.tokenizer.tokens(source)
+    assert stored["target"] == saved.tokenizer.tokens(target)
+    for kind, expected in maps.items():
+        packed = "".join("".join(block) for block in stored["maps"][kind])
+        assert_close(unpack(packed, expected.shape), expected, atol=0.5001 / UNIT, rtol=0)
+    with torch.inference_mode():
+        batch = torch.tensor([source]), torch.tensor([[BOS, *target[:-1]]])
+        [logits] = saved.model().double()(*batch)
+    for step, row, id in zip(stored["steps"], logits.softmax(-1), target, strict=True):
+        best = row[EOS:].topk(5)
+        assert [name for name, _ in step] == saved.tokenizer.tokens((best.indices + EOS).tolist())
+        assert [number for _, number in step] == pytest.approx(best.values.tolist(), abs=6e-6)
+        assert step[0][0] == saved.tokenizer.tokens([id])[0]
+    assert len(json.dumps(stored)) < 10_000
+    assert f"“{stored['translation']}”" in repr(figure)
+    assert "“▁are” (0.386)" in repr(figure)
+
+
 def test_a_brief_figure_stores_a_translation_and_states_it() -> None:
     figure = TranslatorFigure("pocket-en-fr", brief=True)
-    assert figure.stored is not None
     assert [model["name"] for model in figure.models] == ["pocket-en-fr"]
     assert figure.stored["translation"] == figure.translate()
     weights = figure.stored["weights"]
@@ -67,7 +95,6 @@ def test_a_brief_figure_stores_a_translation_and_states_it() -> None:
 @pytest.mark.parametrize("direction", ["en-fr", "en-ko"])
 def test_the_words_of_a_brief_figure_are_those_that_its_model_knows(direction: str) -> None:
     figure = TranslatorFigure(f"pocket-{direction}", brief=True)
-    assert figure.stored is not None
     words = figure.stored["words"]
     assert words == sorted(set(words))
     assert {"wolf", "my", "often"} < set(words)
@@ -75,7 +102,6 @@ def test_the_words_of_a_brief_figure_are_those_that_its_model_knows(direction: s
     tokenizer = find_model(figure.name).load().tokenizer
     assert UNK not in tokenizer.encode(" ".join(words))
     german = TranslatorFigure("multi30k-de-en", brief=True)
-    assert german.stored is not None
     assert german.stored["words"] == []
 
 

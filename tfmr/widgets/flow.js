@@ -8,7 +8,7 @@ import { BEAM, trace } from "./tracing.js";
 import { sinusoidal } from "./transformer.js";
 import { SentenceForm, useTranslations } from "./translating.js";
 import { html, useLayoutEffect, useMemo, useState } from "./vendor/preact.js";
-import { Bars, KINDS, WeightMap, unpack } from "./weight_map.js";
+import { Bars, KINDS, WeightMap, unpack, unpackMaps } from "./weight_map.js";
 import { Drawing } from "./lib/chart.js";
 import { signedHeat } from "./lib/colour.js";
 import { Button, Select } from "./lib/controls.js";
@@ -40,13 +40,11 @@ const firstOf = (n) => Array.from({ length: n }, (_, i) => [i, String(i + 1)]);
 /** What the figure shows of the stored sentence; see flow.py. */
 function fromStored({ stream, maps, steps, hypotheses, ...stored }) {
   const d = stream[0].length / stored.source.length / 3;
-  const columns = { encoder: stored.source.length, self: stored.target.length, cross: stored.source.length };
   return {
     ...stored,
     stream: stream.map((packed) =>
       unpack(packed, d).map((vector) => Array.from(vector, (value) => (value - ZERO) * RANGE))),
-    maps: Object.fromEntries(Object.entries(maps).map(([kind, blocks]) =>
-      [kind, blocks.map((heads) => heads.map((each) => unpack(each, columns[kind])))])),
+    maps: unpackMaps(maps, stored.source, stored.target),
     steps: steps.map((top) => top.map(([name, logit, probability]) => ({ name, logit, probability }))),
     hypotheses: hypotheses.map(([text, length, logProb, score]) => ({ text, length, logProb, score })),
   };

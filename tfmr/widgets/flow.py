@@ -15,7 +15,7 @@ from tfmr.model import Transformer
 from tfmr.special_tokens import BOS, EOS
 from tfmr.widgets.figure import LiveFigure
 from tfmr.widgets.heads import MODEL, SENTENCES
-from tfmr.widgets.packing import pack
+from tfmr.widgets.packing import pack, pack_maps
 from tfmr.widgets.translator import send_model
 
 STAGES = (
@@ -172,10 +172,7 @@ def _stored(text: str) -> dict[str, Any]:
         "source": tokenizer.tokens(found.source),
         "target": tokenizer.tokens(found.generated),
         "stream": [pack(vectors / RANGE + ZERO) for vectors in found.stream],
-        "maps": {
-            kind: [[pack(weights) for weights in block] for block in maps]
-            for kind, maps in found.maps.items()
-        },
+        "maps": pack_maps(found.maps),
         "steps": steps,
         "hypotheses": [
             [tokenizer.decode(each.ids), len(each.ids) + each.finished,

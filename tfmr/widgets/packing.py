@@ -1,5 +1,7 @@
 """Many numbers from 0 to 1 as short text, so that the state of a figure stays small."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from jaxtyping import Float
 from torch import Tensor
@@ -17,3 +19,16 @@ def pack(numbers: Float[Tensor, "row column"]) -> str:
     """
     units = (numbers * UNIT).round().long().flatten().tolist()
     return "".join(np.base_repr(each, 36).zfill(DIGITS) for each in units)
+
+
+def pack_maps(
+    maps: Mapping[str, Float[Tensor, "block head query key"]],
+) -> dict[str, list[list[str]]]:
+    """Attention maps by kind, with the weights of each head as one text.
+
+    The function ``unpackMaps`` in ``weight_map.js`` is the reverse.
+    """
+    return {
+        kind: [[pack(weights) for weights in block] for block in blocks]
+        for kind, blocks in maps.items()
+    }

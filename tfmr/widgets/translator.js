@@ -5,7 +5,7 @@ import { BOS, SPECIAL, tokens } from "./bpe.js";
 import { splitCharacters, translate } from "./sentences.js";
 import { SentenceForm, megabytes, useTranslations } from "./translating.js";
 import { html, useState } from "./vendor/preact.js";
-import { Bars, KINDS, WeightMap } from "./weight_map.js";
+import { Bars, KINDS, WeightMap, unpackMaps } from "./weight_map.js";
 import { heat } from "./lib/colour.js";
 import { Choice, Select, Views } from "./lib/controls.js";
 import { count, format, listed, ranking } from "./lib/format.js";
@@ -17,16 +17,15 @@ const three = (number) => format(number, 3);
 const named = (names) => names.map((name, i) => [i, name]);
 
 /** Everything about a translation: tokens, alternatives, attention. */
-function Result({ result, config }) {
+function Result({ result }) {
   const { sourceNames, targetNames, steps, maps } = result;
   const [target, setTarget] = useState(0);
   const [source, setSource] = useState(0);
   const [kind, setKind] = useState("cross");
-  const [block, setBlock] = useState(config.n_decoder - 1);
+  const [block, setBlock] = useState(maps.cross.length - 1);
   const [head, setHead] = useState(0);
   const ofEncoder = kind === "encoder";
-  const blocks = ofEncoder ? config.n_encoder : config.n_decoder;
-  const layer = Math.min(block, blocks - 1);
+  const layer = Math.min(block, maps[kind].length - 1);
   const numbers = (n) => Array.from({ length: n }, (_, i) => [i, String(i + 1)]);
   // The query at a decoder position belongs to its input token and predicts the next token.
   const inputs = [SPECIAL[BOS], ...targetNames.slice(0, -1)];
@@ -47,8 +46,8 @@ function Result({ result, config }) {
     <div class="live-controls tra-place">
       <${Select} label="Attention" value=${kind} onInput=${setKind}
         options=${Object.entries(KINDS).map(([each, { name }]) => [each, name])} />
-      <${Select} label="Block" value=${layer} onInput=${setBlock} options=${numbers(blocks)} />
-      <${Select} label="Head" value=${head} onInput=${setHead} options=${numbers(config.n_heads)} />
+      <${Select} label="Block" value=${layer} onInput=${setBlock} options=${numbers(maps[kind].length)} />
+      <${Select} label="Head" value=${head} onInput=${setHead} options=${numbers(maps[kind][layer].length)} />
       ${ofEncoder && html`<${Select} label="Query" value=${source} onInput=${setSource} options=${named(sourceNames)} />`}
     </div>
     <div class="tra-map">
@@ -82,8 +81,10 @@ function Translator({ model: widget }) {
   const [text, setText] = useTrait(widget, "text");
   const [beam, setBeam] = useTrait(widget, "beam");
   const [, setTranslation] = useTrait(widget, "translation");
-  const stored = widget.get("stored");
-  const [outcome, setOutcome] = useState(stored?.text === text ? { result: fromStored(stored) } : {});
+  const [isBrief, stored] = ["brief", "stored"].map((trait) => widget.get(trait));
+  const isStored = (own, sentence) => stored?.name === own && stored.text === sentence;
+  const firstOf = (own, sentence) => (isStored(own, sentence) && beam === 1 ? fromStored(stored, isBrief) : {});
+  const [outcome, setOutcome] = useState(() => firstOf(name, text));
   const [wantedTarget, setTarget] = useState(1);
   const translations = useTranslations(widget, name);
   const chosen = models.find((each) => each.name === name);
@@ -92,37 +93,38 @@ function Translator({ model: widget }) {
 
   const choose = (next) => {
     translations.drop();
+    const [example] = models.find((each) => each.name === next).examples;
     setName(next);
-    setText(models.find((each) => each.name === next).examples[0]);
-    setOutcome({});
+    setText(example);
+    setOutcome(firstOf(next, example));
   };
   const run = (sentence) => {
     // A brief figure shows its last result meanwhile.
-    setOutcome(stored ? { result } : {});
+    setOutcome(isBrief ? { result } : {});
     translations.run(sentence, (model, source) => translate(model, source, beam), (done) => {
       if (!done.message) setTranslation(done.translation.text);
       // Without a model, what a brief figure shows stays.
-      setOutcome(done.message ? { message: done.message, result: stored && !done.isLoaded ? result : undefined }
+      setOutcome(done.message ? { message: done.message, result: isBrief && !done.isLoaded ? result : undefined }
         : describe(sentence, done, chosen.min_probability));
     });
   };
-  const sentences = [...new Set([...(stored ? [stored.text] : []), ...chosen.examples])];
+  const sentences = [...new Set([...(stored?.name === name ? [stored.text] : []), ...chosen.examples])];
   const chooseExample = (next) => {
     if (next === "") translations.abandon();
     setText(next);
-    if (stored && next !== "") run(next);
+    if (isBrief && next !== "") run(next);
   };
 
   const examples = html`<${Select} label="Example" value=${sentences.includes(text) ? text : ""} onInput=${chooseExample}
     options=${[["", "your own sentence"], ...sentences.map((each) => [each, each])]} />`;
   const form = html`<${SentenceForm} shipped=${chosen} translations=${translations} text=${text} onInput=${setText}
-    onRun=${() => run(text)} verb="translate" rows=${stored ? 1 : 2} isAsked=${!stored} />`;
+    onRun=${() => run(text)} verb="translate" rows=${isBrief ? 1 : 2} isAsked=${!isBrief} />`;
   const translation = result && html`<p class="tra-translation" lang=${chosen.codes[1]}>${result.text || "(no token)"}</p>
     ${result.notes.map((note) => html`<p class="tra-note" key=${note}>${note}</p>`)}`;
   const quiet = activity !== null;
   const current = activity?.text ?? message;
 
-  if (stored) {
+  if (isBrief) {
     const target = Math.min(wantedTarget, (result?.targetNames.length ?? 1) - 1);
     const loadEarly = () => {
       if (translations.isLoaded) return;
@@ -162,16 +164,27 @@ function Translator({ model: widget }) {
       the space before a word). The trained model computes all this in your browser; nothing that you type leaves it.`}
     status=${current ?? status ?? "No translation yet."}>
     <div class="tra-result" tabindex="0" role="group" aria-label="Translation, scrollable">
-      ${result ? html`${translation}<${Result} key=${result.key} result=${result} config=${result.config} />`
+      ${result ? html`${translation}<${Result} key=${result.key} result=${result} />`
       : html`<p class="tra-legend">The translation, the most probable tokens at each position and the attention weights
         will appear here.</p>`}
     </div>
   <//>`;
 }
 
-/** What a brief figure shows of its stored translation; see translator.py. */
-const fromStored = ({ translation, source, target, weights }) =>
-  ({ text: translation, notes: [], sourceNames: source, targetNames: target, weights });
+/** What the figure shows of its stored translation; see translator.py. */
+function fromStored({ translation, source, target, weights, steps, maps }, isBrief) {
+  const result = { key: 0, text: translation, notes: [], sourceNames: source, targetNames: target };
+  if (isBrief) return { result: { ...result, weights } };
+  return {
+    result: { ...result, maps: unpackMaps(maps, source, target),
+      steps: steps.map((alternatives) => ({ probability: alternatives[0][1], alternatives })) },
+    status: `The stored translation is “${translation}”: ${countsOf(result)}.`,
+  };
+}
+
+/** The lengths of a sentence and of its translation. */
+const countsOf = ({ sourceNames, targetNames }) =>
+  `${count(sourceNames.length)} source tokens and ${count(targetNames.length)} generated tokens`;
 
 /** How the status line begins; a note is a reason to doubt the translation. */
 const opening = (notes) => (notes.length > 0 ? "Doubtful: the" : "The");
@@ -213,7 +226,6 @@ function describe(sentence, { model, source, translation, seconds }, leastProbab
     key: made,
     weights: heads[0].map((row, i) =>
       Array.from(row, (_, j) => heads.reduce((sum, head) => sum + head[i][j], 0) / heads.length)),
-    config: model.model.config,
     text,
     notes,
     maps,
@@ -224,13 +236,12 @@ function describe(sentence, { model, source, translation, seconds }, leastProbab
       alternatives: alternatives.map((each) => [nameOf(each.id), each.probability]),
     })),
   };
-  const status = `${opening(notes)} translation is “${text}”: ${count(source.length)} source tokens and `
-    + `${count(generated.length)} generated tokens in ${format(seconds, 2)} seconds.`;
+  const status = `${opening(notes)} translation is “${text}”: ${countsOf(result)} in ${format(seconds, 2)} seconds.`;
   return { result, status };
 }
 
 export const render = live(Translator, (widget) => ({
   name: oneOf(widget.get("models").map(({ name }) => name)),
   text: anyText,
-  beam: oneOf(widget.get("stored") ? [1] : [1, 4]),
+  beam: oneOf(widget.get("brief") ? [1] : [1, 4]),
 }));

@@ -20,6 +20,7 @@ from tfmr.errors import TfmrError, require
 from tfmr.records import record_path
 from tfmr.special_tokens import BOS, EOS
 from tfmr.widgets.figure import LiveFigure
+from tfmr.widgets.packing import pack_maps
 from tfmr.widgets.page_model import page_model, read_page_model
 
 KINDS = {"encoder": ".attention", "self": ".self_attention", "cross": ".cross_attention"}
@@ -135,6 +136,8 @@ MODELS = (
 )
 """The models in the page, the first of which is selected."""
 NAMES = tuple(shipped.name for shipped in MODELS)
+SHOWN = 5
+"""How many tokens are stored for each position of a translation."""
 
 
 class TranslatorFigure(LiveFigure):
@@ -145,9 +148,11 @@ class TranslatorFigure(LiveFigure):
     which reads them from the package. The traits ``name``, ``text`` and ``beam`` are synchronised
     with Python; ``translation`` is set by the figure.
 
-    A brief figure has one model and fewer controls. It shows the stored translation of its text
-    first, and loads the model when the reader begins to use a control. Of the attention weights it
-    shows those of the cross-attention in the last block, as a mean over the heads.
+    The figure shows the stored translation of its text first, if it begins with greedy decoding.
+
+    A brief figure has one model and fewer controls, and loads the model when the reader begins to
+    use a control. Of the attention weights it shows those of the cross-attention in the last block,
+    as a mean over the heads.
 
     Args:
         name: name of the selected model.
@@ -158,8 +163,8 @@ class TranslatorFigure(LiveFigure):
         brief: whether the figure is brief; it then offers only the selected model.
 
     Raises:
-        TfmrError: if the package ships no model of a name, or if the model of a brief figure cannot
-            translate the text.
+        TfmrError: if the package ships no model of a name, or if the model cannot translate the
+            text.
     """
 
     models = traitlets.List(traitlets.Dict()).tag(sync=True)
@@ -167,10 +172,16 @@ class TranslatorFigure(LiveFigure):
     text = traitlets.Unicode().tag(sync=True)
     beam = traitlets.Int().tag(sync=True)
     translation = traitlets.Unicode().tag(sync=True)
-    stored = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
-    """What a brief figure shows first: ``text`` and its ``translation``, their tokens (``source``
-    and ``target``), and the attention ``weights``, rounded to three decimals, with a row for each
-    target token and a column for each source token. ``words`` are those of the corpus."""
+    brief = traitlets.Bool().tag(sync=True)
+    stored = traitlets.Dict().tag(sync=True)
+    """What the figure shows first: the ``name`` of the model, ``text`` and its greedy
+    ``translation``, and their tokens (``source`` and ``target``).
+
+    Of a brief figure also the attention ``weights``, rounded to three decimals, with a row for each
+    target token and a column for each source token, and ``words``, those of the corpus. Of another
+    figure also ``steps``, the most probable tokens at each position with their probabilities,
+    rounded to five decimals, and ``maps``, all attention weights; see
+    :func:`tfmr.widgets.packing.pack_maps`."""
 
     def __init__(
         self,
@@ -192,7 +203,8 @@ class TranslatorFigure(LiveFigure):
             name=name,
             text=text,
             beam=beam,
-            stored=_stored(selected, text) if brief else None,
+            brief=brief,
+            stored=_stored(selected, text, brief=brief),
         )
         self.on_msg(send_model)
 
@@ -207,20 +219,21 @@ class TranslatorFigure(LiveFigure):
         return result
 
     def summary(self) -> str:
-        """The models that it offers; of a brief figure, the stored translation, too."""
+        """The models that it offers, and the stored translation."""
         titles = ", ".join(model["title"] for model in self.models)
-        task = f"translate a sentence in your browser ({titles})."
-        if self.stored is None:
-            return task
         found = self.stored
+        task = (
+            f"translate a sentence in your browser ({titles}). Translation of “{found['text']}”: "
+            f"“{found['translation']}”"
+        )
+        if not self.brief:
+            top = [f"“{name}” ({probability:.3f})" for [name, probability], *_ in found["steps"]]
+            return f"{task}; probabilities of the generated tokens: {', '.join(top)}."
         pairs = []
         for token, row in zip(found["target"], found["weights"], strict=True):
             weight, key = max(zip(row, found["source"], strict=True), key=lambda pair: pair[0])
             pairs.append(f"“{token}” to “{key}” ({weight:.3f})")
-        return (
-            f"{task} Translation of “{found['text']}”: “{found['translation']}”; largest attention "
-            f"weights of the generated tokens: {', '.join(pairs)}."
-        )
+        return f"{task}; largest attention weights of the generated tokens: {', '.join(pairs)}."
 
 
 def send_model(figure: LiveFigure, content: dict[str, Any], _: object) -> None:
@@ -259,21 +272,31 @@ def write_models(folder: Path) -> None:
         (folder / f"{model.name}.js").write_text(model.text(), encoding="utf-8")
 
 
-def _stored(shipped: ShippedModel, text: str) -> dict[str, Any]:
-    """The translation of a text, with its attention weights, and the words of the corpus."""
+def _stored(shipped: ShippedModel, text: str, *, brief: bool) -> dict[str, Any]:
+    """The translation of a text, as the state of a figure has it."""
     saved = shipped.load()
-    tokenizer = saved.tokenizer
-    [translation] = translate(saved.model().double(), tokenizer, [text])
+    model, tokenizer = saved.model().double(), saved.tokenizer
+    [translation] = translate(model, tokenizer, [text])
     source, target, maps = shipped.attention_maps(text)
-    weights = maps["cross"][-1].mean(dim=0)
-    return {
+    stored = {
+        "name": shipped.name,
         "text": text,
         "translation": translation,
         "source": tokenizer.tokens(source),
         "target": tokenizer.tokens(target),
-        "weights": [[round(weight, 3) for weight in row] for row in weights.tolist()],
-        "words": _words(shipped.direction),
     }
+    if brief:
+        weights = maps["cross"][-1].mean(dim=0)
+        rounded = [[round(weight, 3) for weight in row] for row in weights.tolist()]
+        return {**stored, "weights": rounded, "words": _words(shipped.direction)}
+    with torch.inference_mode():
+        logits = model(torch.tensor([source]), torch.tensor([[BOS, *target[:-1]]]))[0]
+    best = logits.softmax(dim=-1)[:, EOS:].topk(SHOWN)
+    steps = [
+        [[name, round(number, 5)] for name, number in zip(tokenizer.tokens(ids), row, strict=True)]
+        for ids, row in zip((best.indices + EOS).tolist(), best.values.tolist(), strict=True)
+    ]
+    return {**stored, "steps": steps, "maps": pack_maps(maps)}
 
 
 @cache

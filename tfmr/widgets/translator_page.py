@@ -53,6 +53,7 @@ def translator_page(saved: Checkpoint, name: str, examples: Sequence[str] = ()) 
         "text": examples[0] if examples else "",
         "beam": 1,
         "translation": "",
+        "brief": False,
         "stored": None,
     }
     return Template(FRAME.read_text(encoding="utf-8")).substitute(

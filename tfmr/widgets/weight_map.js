@@ -21,6 +21,13 @@ export function unpack(text, columns) {
     weights.subarray(i * columns, (i + 1) * columns));
 }
 
+/** The maps that pack_maps() in packing.py packed, by kind, block and head. */
+export function unpackMaps(maps, { length: source }, { length: target }) {
+  const columns = { encoder: source, self: target, cross: source };
+  return Object.fromEntries(Object.entries(maps).map(([kind, blocks]) =>
+    [kind, blocks.map((heads) => heads.map((each) => unpack(each, columns[kind])))]));
+}
+
 /** Pixels of a square of the map: usually at most, and at least where tokens are named. */
 const LARGEST_CELL = 34;
 const SMALLEST_NAMED = 12.5;
@@ -48,6 +55,7 @@ export function WeightMap({
   const shorten = (name) => (name.length > 14 ? `${name.slice(0, 13)}…` : name);
   const room = (names) => 12 + 7.5 * Math.max(...names.map((name) => shorten(name).length));
   const [height, setHeight] = useState(300);
+  const drag = useDrag(selected, onSelect, ({ y }) => partAt(y, queries.length));
   const draw = (width) => {
     const sizeOf = (start) => Math.min(largest, (width - start - 2) / keys.length);
     const named = sizeOf(room(queries)) >= SMALLEST_NAMED;
@@ -55,7 +63,6 @@ export function WeightMap({
     const cell = sizeOf(left);
     const next = Math.ceil(top + cell * queries.length + 4);
     if (next !== height) queueMicrotask(() => setHeight(next));
-  const drag = useDrag(selected, onSelect, ({ y }) => partAt(y, queries.length));
     return html`
       ${named && keys.map((name, j) => html`<text key="k${j}"
         transform="translate(${left + (j + 0.5) * cell + 4} ${top - 6}) rotate(-90)">${shorten(name)}</text>`)}
