@@ -605,10 +605,16 @@ def claims(rows: list[Row], settings: Row, records: dict[str, Record]) -> Claims
 
     experiment = settings["experiment"]
     if experiment == "digits":
-        vit, nearest = (values(model, "accuracy") for model in ("ViT", "nearest neighbour"))
-        for name in ("logistic regression", "logistic regression, shifted images"):
-            ahead = paired_difference(vit, values(name, "accuracy")).low
-            yield f"ViT is ahead of {name}: {ahead}", ahead > 0
+        vit, nearest = (values(m, "accuracy") for m in ("ViT, shifted images", "nearest neighbour"))
+        pairs = [("ViT, shifted images", "logistic regression"), ("CNN", "ViT")]
+        pairs += [("CNN, shifted images", "ViT, shifted images"), ("MLP, shifted images", "MLP")]
+        for better, other in pairs:
+            low = paired_difference(values(better, "accuracy"), values(other, "accuracy")).low
+            yield f"{better} is ahead of {other}: {low}", low > 0
+        pairs = [("ViT, shifted images", name) for name in ("MLP, shifted images", "ViT")]
+        for own, other in [*pairs, ("CNN, shifted images", "CNN")]:
+            found = paired_difference(values(own, "accuracy"), values(other, "accuracy"))
+            yield f"{own} and {other}: undecided", found.low < 0 < found.high
         for seed, own, other in zip(settings["seeds"], vit, nearest, strict=True):
             yield f"seed {seed}: the nearest neighbour is ahead of ViT", other > own
     elif experiment == "changes":
