@@ -23,7 +23,7 @@ from tfmr.figures.decoding import (
 )
 from tfmr.figures.devices import attention_tiles, memories, roofline
 from tfmr.figures.division import held, pipeline, ring
-from tfmr.figures.family import change_effects, distance_ranges
+from tfmr.figures.family import change_effects, distance_ranges, family_blocks
 from tfmr.figures.lengths import length_histograms
 from tfmr.figures.model import parameter_counts, transformer_shapes
 from tfmr.figures.parallel import stored_bytes
@@ -398,6 +398,7 @@ EXAMPLES: Mapping[str, Callable[[], Figure]] = {
     ),
     "encoder_block": architecture.encoder_block,
     "encoder_decoder_stacks": architecture.encoder_decoder_stacks,
+    "family_blocks": family_blocks,
     "fixed_context_vs_attention": lambda: fixed_context_vs_attention(
         ["the", "black", "cat"], ["le", "chat", "noir"], query=1, weights=[0.043, 0.044, 0.913]
     ),
