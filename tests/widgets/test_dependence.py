@@ -73,6 +73,7 @@ def test_the_masks_are_those_of_the_chapter() -> None:
 
 def test_the_summary_states_the_dependence() -> None:
     assert DependenceFigure(family="local decoder").summary() == (
-        "the mask of a model (local decoder) permits 11 of 36 pairs. Through 1 block, the output at"
+        "the tokens on which an output can depend, given the mask of a model and the number of"
+        " blocks. The mask “local decoder” permits 11 of 36 pairs; through 1 block, the output at"
         " y depends on x y; through 4, on a b c x y."
     )

@@ -91,7 +91,8 @@ class DependenceFigure(LiveFigure):
         )
         permitted = int(family_masks()[self.family].sum())
         return (
-            f"the mask of a model ({self.family}) permits {permitted} of {len(TOKENS) ** 2} pairs."
-            f" Through 1 block, the output at {TOKENS[self.position]} depends on {first}; through"
+            "the tokens on which an output can depend, given the mask of a model and the number of"
+            f" blocks. The mask “{self.family}” permits {permitted} of {len(TOKENS) ** 2} pairs;"
+            f" through 1 block, the output at {TOKENS[self.position]} depends on {first}; through"
             f" {BLOCKS}, on {last}."
         )
