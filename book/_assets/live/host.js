@@ -95,6 +95,8 @@
     const el = document.createElement("div");
     el.addEventListener("live:failed", (event) => fail(place, event.detail));
     place.querySelector(".live-figure__reason")?.remove();
+    // Firefox lays a figure out before it applies container queries, and scrolls by the difference.
+    place.style.height = `${place.offsetHeight}px`;
     place.append(el);
     const stop = render({ model: makeModel(state), el, place: placeOf(place) });
     stops.set(place, () => {
@@ -129,7 +131,10 @@
   const models = Object.assign({}, ...saved);
   const start = (place) => {
     place.dataset.live = "loading";
-    return mount(place, models).catch((error) => fail(place, error));
+    return mount(place, models).catch((error) => fail(place, error)).finally(() => {
+      place.getBoundingClientRect(); // with the height that mount sets
+      place.style.removeProperty("height");
+    });
   };
   const startOnce = (place) => place.dataset.live || start(place);
   const places = [...document.querySelectorAll(".live-figure")];
