@@ -1,7 +1,7 @@
 # One target per task of the project; `make help` lists them.
 # Every target sets up what it needs. Nothing is installed outside $(VENV), book/node_modules and
-# book/vendor, except that `make test` installs Chromium for root on Debian or Ubuntu if there is no
-# browser.
+# book/vendor, except for browsers: if there is none, `make test` installs Chromium for root on Debian
+# or Ubuntu, and `make engines` installs Firefox and WebKitGTK for root on Debian.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -109,11 +109,19 @@ test: ## run all checks: chapters, site, package, pages, and the checks themselv
 	$(say) 'chapters: the same outputs without vector instructions'
 	$(PY) -m tools.plain
 	$(say) 'tests'
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist worksteal --durations 30 tests
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist worksteal --durations 30 --ignore=tests/engines tests
+
+.PHONY: engines
+engines: ## test every page in Firefox and in WebKitGTK (installed for root on Debian)
+	@# Few machines have these engines, and the tests take minutes, so `make test` omits them.
+	$(call both,$(PYTHON) -m tools.engines,$(MAKE) --no-print-directory $(READY))
+	@$(MAKE) --no-print-directory book
+	$(say) 'pages in Firefox and in WebKitGTK'
+	OMP_NUM_THREADS=1 $(PY) -m pytest --durations 5 tests/engines
 
 .PHONY: package
 package: $(READY) ## run the tests of the package only
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist worksteal $(addprefix --ignore=tests/,benchmarks checks pages project) tests
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist worksteal $(addprefix --ignore=tests/,benchmarks checks engines pages project) tests
 
 .PHONY: check
 check: $(READY) ## lint, formatting, types, normal form of the chapters, claims

@@ -56,6 +56,11 @@ def find() -> str | None:
     return on_path or next((place for place in PLACES if Path(place).exists()), None)
 
 
+def can_install() -> bool:
+    """Whether the system's packages can be installed: as root, on Debian or Ubuntu."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
 def apt(*arguments: str) -> str:
     """Run apt-get as root; the last line of its output is returned if it failed."""
     print(f"browser: apt-get {' '.join(arguments)}", file=sys.stderr, flush=True)
@@ -83,7 +88,7 @@ def install() -> None:
 def browser() -> str:
     """The path of a browser; it is installed if none is found and the user is root."""
     found = find()
-    if found is None and hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
+    if found is None and can_install():
         install()
         found = find()
     if found is None:

@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import tfmr
+from tools import engines
 
 ROOT = Path(tfmr.__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -113,3 +114,18 @@ def test_the_version_is_the_same_everywhere() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert str(citation["version"]) == tfmr.__version__
     assert f"## [{tfmr.__version__}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_a_missing_engine_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert engines.main() == 2
+    lines = capsys.readouterr().err.splitlines()
+    command = "on Debian, run: apt-get install --no-install-recommends"
+    assert [line.split(";")[0] for line in lines] == [
+        "engines: needs Firefox",
+        "engines: needs WebKitGTK",
+    ]
+    assert lines[0].endswith(f"{command} firefox-esr")
+    assert f"{command} webkit2gtk-driver " in lines[1]
