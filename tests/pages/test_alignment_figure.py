@@ -122,6 +122,9 @@ def test_the_map_has_a_scale(stage: Stage, quantity: str) -> None:
     ends = [square.evaluate(PAINTED, weight) for weight in (0, 1)]
     assert re.findall(r"color\([^)]*\)", gradient) == ends
     assert ends[0] != ends[1]
+    live.page.emulate_media(forced_colors="active")
+    assert "gradient" in scale.locator("i").evaluate("e => getComputedStyle(e).backgroundImage")
+    live.page.emulate_media(forced_colors="none")
 
 
 def test_a_weight_is_no_effect(stage: Stage) -> None:
