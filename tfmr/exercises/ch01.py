@@ -251,11 +251,12 @@ q6 = Function(
     number=6,
     title="Truncation by a window",
     level=3,
-    task="Truncation at chunks treats the losses differently: the first of a chunk flows back "
-    "through one step, the last through all steps of the chunk. Take the network of exercise 1.3, "
+    task="Truncation at chunks treats the losses differently: the gradient of the first loss of a "
+    "chunk flows back through one step, that of the last through all steps of the chunk. Take the "
+    "network of exercise 1.3, "
     "and let the gradient of *every* loss flow back through its own step and the k − 1 steps "
-    "before it, as far as they exist. All states are computed as before. Write the sum of these "
-    "derivatives with respect to w.",
+    "before it, as far as they exist. All states are computed as before. Write a "
+    "function that computes the sum of these derivatives with respect to w.",
     name="window_gradient",
     stub='''\
 def window_gradient(w, h0, x, y, k):
@@ -279,8 +280,8 @@ def window_gradient(w, h0, x, y, k):
         "before. At which step does the loss of step t stop?",
     ),
     answer=versions.window_gradient,
-    remark="If k is at least the length, this is the whole gradient. The work grows with k times "
-    "the length: the price for a window that moves with the loss.",
+    remark="If k is at least the length, this is the whole gradient. The number of backward "
+    "steps is about k times the length, because each loss has its own window.",
     build=by_edits(versions.window_gradient, versions.WINDOW_MISTAKES),
     arguments=("w", "h0", "x", "y", "k"),
     probes=(

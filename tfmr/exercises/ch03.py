@@ -257,8 +257,9 @@ q6 = Function(
     title="The decoder with attention",
     level=3,
     task="Write the decoder with attention for known target tokens. Each step computes the context "
-    "vector c from the state before the step, then the new state s = cell([y; c], s), and "
-    "from this state t = tanh([s; c; y] Wₜ). Here [a; b] is the concatenation.",
+    "vector c from the state before the step, then the new state s = cell([y; c], s), where "
+    "y is the vector of the previous target token, and with the new s the vector "
+    "t = tanh([s; c; y] Wₜ). Here [a; b] is the concatenation.",
     name="decode",
     stub='''\
 def decode(y, s, memory, attend, cell, w_t):

@@ -84,7 +84,7 @@ function Alignment({ model }) {
     <${Select} label="Seed" value=${seed} onInput=${setSeed} options=${seeds.map((each) => [each, each])} />
     <${Select} label="Map" value=${quantity} onInput=${setQuantity} options=${QUANTITIES.map((name) => [name, name])} />`;
   const [caption, hue, squares] = quantity === "weights" ? ["Attention weights", "encoder", found.weights]
-    : ["Effects on the probability", "decoder", effects(found)];
+    : ["Decreases of the probability", "decoder", effects(found)];
   const map = html`<div class="align-map"><p class="align-caption">${caption}
     <span class="align-scale" aria-hidden="true">0<i style=${{ backgroundImage: `linear-gradient(to right, ${
       heat(0, 1, hue)}, ${heat(1, 1, hue)})` }}></i>1</span></p>

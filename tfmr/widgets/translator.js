@@ -161,7 +161,7 @@ function Translator({ model: widget }) {
   return html`<${Frame} title="A translator in your browser" controls=${controls} quiet=${quiet} lines=${[2, 4]}
     task="translate an example, and select a generated token to see its alternatives."
     shows=${html`You can also type a sentence of your own; ${chosen.about} The encoder maps the source tokens to vectors, and the decoder generates the translation token by token (▁ marks
-      the space before a word). The trained model computes all this in your browser; nothing that you type leaves it.`}
+      the space before a word). The first translation is stored; the trained model computes all others in your browser. Nothing that you type leaves it.`}
     status=${current ?? status ?? "No translation yet."}>
     <div class="tra-result" tabindex="0" role="group" aria-label="Translation, scrollable">
       ${result ? html`${translation}<${Result} key=${result.key} result=${result} />`

@@ -100,7 +100,7 @@ def blind_test(rows: list[dict[str, Any]]) -> str:
     lines = [
         f"At first, {named} of {every} mistakes in numbers and functions were named rightly "
         f"({100 * named / every:.0f} %). The column *now* contains the results after known "
-        "mistakes and inputs were added; for them, the same answers are no longer a blind test.",
+        "mistakes and inputs were added because of these answers, so it is not a blind test.",
         "",
         "| the check | wrong answers, at first | wrong answers, now | right answers |",
         "|---|--:|--:|--:|",
@@ -110,8 +110,9 @@ def blind_test(rows: list[dict[str, Any]]) -> str:
     lines += [
         f"| all | {' | '.join(str(each.total()) for each in columns)} |",
         "",
-        f"Of {tests.total()} insufficient tests, {tests['not named'] + tests['raised']} were "
-        "rejected with the function that they accept or reject wrongly, and "
+        f"Of {tests.total()} insufficient tests, {tests['not named']} were rejected with the "
+        f"functions that they accept or reject wrongly, {tests['raised']} with the error that it "
+        "raised, and "
         f"{right_tests['accepted']} of {right_tests.total()} right tests were accepted. "
         f"{predictions['not named']} of {predictions.total()} wrong predictions were answered "
         "with the measured result.",
