@@ -79,7 +79,7 @@ def test_an_error_is_shown_with_its_case(command, capsys: pytest.CaptureFixture[
         "4.2  Your code raised an error at line 3: raise ValueError",
         "     ValueError",
         "     The case: one query and two keys with d_k = 1.",
-        "     q = [[1.0]]  # shape (1, 1)",
+        "     q = [[1.]]  # shape (1, 1)",
     ]
 
 

@@ -10,8 +10,8 @@ from tests.pages.conftest import CONTRAST, NAMELESS, PHONE, SITE, Visit, guarded
 
 COVER, CHAPTER = "index.html", "15-family.html"
 STORED = "localStorage.getItem('tfmr-place')"
-SECTION = "one-model-two-languages"
-CONTINUE = "Continue: Chapter 15, One model, two languages"
+SECTION = "one-model-three-tasks"
+CONTINUE = "Continue: Chapter 15, One model, three tasks"
 HIDE = """() => {
     Object.defineProperty(document, "hidden", { value: true });
     document.dispatchEvent(new Event("visibilitychange"));

@@ -81,10 +81,10 @@ FAMILY = (
 
 NOTE = "* with a causal mask and cross-attention"
 
+# A text, and whether it differs from the first model of FAMILY.
 Line = tuple[str, bool]
-"""A text, and whether it differs from the first model of :data:`FAMILY`."""
+# Name, height and text of a part of a column.
 Element = tuple[str, float, list[Line]]
-"""Name, height and text of a part of a column."""
 
 # Inches. At each resolution of a PNG, the unit and the distance of the columns are whole numbers of
 # pixels: equal parts of the columns then have equal pixels, which makes the file much smaller.
